@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * srd - a thin C layer over libibverbs/libefa for EFA queue pairs (SRD and UD).
+ *
+ * Conventions, once:
+ *   - int functions return 0 (or a count >= 0) on success, -errno on failure. -EAGAIN: not now,
+ *     nothing changed. -EOPNOTSUPP: this device, or the rdma-core found at run time, lacks it.
+ *   - X_init(obj, ...) fills storage of the caller; X_fini(obj) undoes it, never fails and leaves
+ *     obj zeroed. A zeroed obj may be given to X_fini(). When X_init() fails, obj is zeroed.
+ *   - Pointer parameters are borrowed for the call, unless "kept until" says otherwise. Objects
+ *     must be finished in reverse order of their making (QPs before CQs before PD before device).
+ *   - Raw ibv_* handles are public: use verbs on them freely, destroy them only through X_fini().
+ *   - Threads: a QP with its CQs belongs to one thread at a time, nothing here locks on their data
+ *     path. Device, PD, MR and peer calls may come from any thread.
+ *   - libibverbs.so.1 and libefa.so.1 are loaded on first use; nothing links to them. The call
+ *     that needs a missing library or symbol fails with -ENOENT or -EOPNOTSUPP and logs its name.
+ *   - Completions are matched by wr_id, never by order: SRD promises none, not even between two
+ *     writes of one QP, and never between data and a later message.
+ */
+#ifndef SRD_H
+#define SRD_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- log -------------------------------------------------------------------------------- */
+
+enum srd_log_level { SRD_LOG_ERROR, SRD_LOG_WARN, SRD_LOG_INFO, SRD_LOG_DEBUG };
+
+/* One finished line, no newline. May be called from any thread; must not call back into srd. */
+typedef void (*srd_log_fn)(void *arg, enum srd_log_level level, const char *line);
+
+/*
+ * Send log lines to @fn (NULL: to stderr, the default). Lines above the level named by the
+ * environment variable SRD_LOG (error, warn, info, debug; default warn) are never formatted.
+ * Process wide; @arg is kept until the next call.
+ */
+void srd_log_to(srd_log_fn fn, void *arg);
+
+/* ---- devices ---------------------------------------------------------------------------- */
+
+struct srd_dev_info {
+	char name[IBV_SYSFS_NAME_MAX];
+	uint64_t guid;      /* node GUID, host order */
+	uint16_t part_id;   /* PCI device id, 0xefa0 ... 0xefa4; 0 when sysfs does not tell */
+	bool is_efa;
+};
+
+/* Fill up to @cap entries of @out. Returns how many devices exist: it may exceed @cap. */
+int srd_dev_list(struct srd_dev_info *out, int cap, bool efa_only);
+
+/* Capability bits; our own, because <infiniband/efadv.h> differs by release. */
+enum {
+	SRD_CAP_RDMA_READ = 1u << 0,
+	SRD_CAP_RDMA_WRITE = 1u << 1,             /* device can and libefa >= 46 */
+	SRD_CAP_RNR_RETRY = 1u << 2,
+	SRD_CAP_CQ_WITH_SGID = 1u << 3,
+	SRD_CAP_UNSOLICITED_WRITE_RECV = 1u << 4, /* device can and libefa >= 52 */
+	SRD_CAP_DATA_POLLING_128 = 1u << 5,       /* aligned 128-byte blocks land in order */
+};
+
+struct srd_dev_attr {
+	union ibv_gid gid;        /* the device's only address */
+	uint64_t guid;            /* node GUID, host order */
+	uint64_t max_mr_size;     /* bytes */
+	uint32_t caps;            /* SRD_CAP_* */
+	uint32_t part_id;
+	uint32_t max_rdma_size;   /* bytes of one RDMA read or write */
+	uint32_t max_msg_size;    /* bytes of one send: the MTU, there is no segmentation */
+	uint32_t max_sq_wr, max_rq_wr, max_cqe;
+	uint32_t max_qp, max_cq, max_mr, max_pd, max_ah;
+	uint32_t speed_mbps;      /* port 1 */
+	uint16_t max_sq_sge, max_rq_sge;
+	uint16_t inline_size;     /* bytes a send can carry in its work request */
+};
+
+struct srd_dev {
+	struct ibv_context *ibv;
+	struct srd_dev_attr attr;
+};
+
+/* Open the EFA device @name and read its attributes. -ENODEV: no such device, or not an EFA. */
+int srd_dev_open(struct srd_dev *dev, const char *name);
+void srd_dev_close(struct srd_dev *dev);
+
+/* ---- protection and thread domains ------------------------------------------------------ */
+
+struct srd_ah_cache;
+
+/*
+ * Address handles are shared: one kernel AH per (PD, GID), counted by the peers that use it.
+ */
+struct srd_pd {
+	struct srd_dev *dev;        /* kept until srd_pd_fini() */
+	struct ibv_pd *ibv;
+	struct srd_ah_cache *ahs;
+};
+
+int srd_pd_init(struct srd_pd *pd, struct srd_dev *dev);
+void srd_pd_fini(struct srd_pd *pd);
+
+/*
+ * A promise that the CQs and QPs made on it are used by one thread at a time; rdma-core >= 59
+ * then takes no locks. With an older one @ibv is the plain PD and the locks stay.
+ */
+struct srd_td {
+	struct srd_pd *pd;          /* kept until srd_td_fini() */
+	struct ibv_pd *ibv;         /* parent domain, or pd->ibv */
+	struct ibv_td *td;          /* NULL when rdma-core has none */
+};
+
+int srd_td_init(struct srd_td *td, struct srd_pd *pd);
+void srd_td_fini(struct srd_td *td);
+
+/* ---- completion queues ------------------------------------------------------------------ */
+
+/* What srd_cq_poll() fills beyond wr_id, status, opcode, byte_len, imm and flags. */
+enum {
+	SRD_CQ_QPN = 1u << 0,   /* wc.qpn */
+	SRD_CQ_SRC = 1u << 1,   /* wc.src_qpn and wc.ahn of received messages */
+	SRD_CQ_SGID = 1u << 2,  /* wc.sgid of senders without an AH here; needs SRD_CAP_CQ_WITH_SGID */
+};
+
+struct srd_cq_attr {
+	struct srd_td *td;      /* NULL: usable by any thread; kept until srd_cq_fini() */
+	int cqe;                /* entries; 0 = 256; rounded up to a power of two */
+	uint32_t fields;        /* SRD_CQ_* */
+	int comp_vector;
+};
+
+struct srd_cq {
+	struct ibv_cq_ex *ibv;
+	void *dv;               /* struct efadv_cq */
+	uint32_t fields;
+	int cqe;                /* as granted */
+};
+
+int srd_cq_init(struct srd_cq *cq, struct srd_dev *dev, const struct srd_cq_attr *attr);
+void srd_cq_fini(struct srd_cq *cq);
+
+enum {
+	SRD_WC_IMM = 1u << 0,          /* imm is valid */
+	SRD_WC_UNSOLICITED = 1u << 1,  /* a write with immediate that consumed no receive; wr_id is 0 */
+	SRD_WC_SGID = 1u << 2,         /* sgid is valid */
+};
+
+struct srd_wc {
+	uint64_t wr_id;
+	enum ibv_wc_status status;
+	enum ibv_wc_opcode opcode;     /* libefa reports RDMA reads as IBV_WC_SEND */
+	uint32_t efa_status;           /* the device's own code, see srd_status_str() */
+	uint32_t byte_len;             /* received messages only */
+	uint32_t imm;                  /* host order */
+	uint32_t flags;                /* SRD_WC_* */
+	uint32_t qpn, src_qpn;
+	uint16_t ahn;                  /* 0xffff: the sender has no AH in this PD */
+	union ibv_gid sgid;
+};
+
+/*
+ * Take up to @n completions. Returns their number, 0 when there are none. A completion for a QP
+ * destroyed meanwhile is dropped. Failed completions are returned like others: look at status.
+ */
+int srd_cq_poll(struct srd_cq *cq, struct srd_wc *wc, int n);
+
+/* 0, or the -errno that says best what a failed completion means. */
+int srd_wc_err(const struct srd_wc *wc);
+/* Name of an EFA completion status; "unknown status" for codes this library does not know. */
+const char *srd_status_str(uint32_t efa_status);
+/* What a user can do about it; never NULL, may be empty. */
+const char *srd_status_hint(uint32_t efa_status);
+
+/* ---- queue pairs ------------------------------------------------------------------------ */
+
+enum srd_qp_type { SRD_QP_SRD, SRD_QP_UD };
+
+/* Zero means default everywhere. */
+struct srd_qp_attr {
+	struct srd_cq *send_cq, *recv_cq;    /* kept until srd_qp_fini() */
+	struct srd_td *td;                   /* the one of both CQs, or NULL; kept until srd_qp_fini() */
+	enum srd_qp_type type;
+	uint32_t max_send_wr, max_recv_wr;   /* 0 = 128 */
+	uint32_t max_send_sge, max_recv_sge; /* 0 = 1 */
+	uint32_t max_inline;                 /* bytes */
+	uint64_t ops;                        /* IBV_QP_EX_WITH_*; 0 = all the device can */
+	uint8_t sl;                          /* 8: low latency; ignored by libefa < 55 */
+	bool unsolicited;                    /* must match on every pair of QPs that writes with imm */
+};
+
+struct srd_qp {
+	struct ibv_qp *ibv;
+	struct ibv_qp_ex *ex;
+	uint64_t ops;                        /* as granted */
+	uint32_t qkey;                       /* set by srd_qp_prepare() */
+	uint32_t sq_depth, rq_depth;         /* as granted */
+	uint32_t max_inline;
+	struct srd_dev *dev;
+	enum srd_qp_type type;
+};
+
+int srd_qp_init(struct srd_qp *qp, struct srd_pd *pd, const struct srd_qp_attr *attr);
+void srd_qp_fini(struct srd_qp *qp);
+
+/*
+ * RESET to RTS: SRD and UD need nothing of a peer. @rnr_retry: 0 ... 6 retries when the peer has
+ * no receive posted, 7 = for ever, SRD_RNR_DEFAULT = leave it to the device.
+ */
+#define SRD_RNR_DEFAULT (-1)
+int srd_qp_prepare(struct srd_qp *qp, uint32_t qkey, int rnr_retry);
+
+/* ---- endpoints and peers ---------------------------------------------------------------- */
+
+/* What a sender must know of a QP. */
+struct srd_ep {
+	union ibv_gid gid;
+	uint32_t qpn, qkey;
+};
+
+/*
+ * 24 bytes in network order: GID, QPN, qkey; the form of the Python package efa, byte for byte.
+ */
+struct srd_ep_wire {
+	uint8_t b[24];
+};
+
+void srd_ep_local(const struct srd_qp *qp, struct srd_ep *ep);
+void srd_ep_pack(struct srd_ep_wire *wire, const struct srd_ep *ep);
+/* -EINVAL: the QPN exceeds 16 bits, all that a work request can carry, or the GID is zero. */
+int srd_ep_unpack(struct srd_ep *ep, const struct srd_ep_wire *wire);
+
+/* A destination of work requests. */
+struct srd_peer {
+	struct ibv_ah *ah;          /* shared, see srd_pd */
+	struct srd_pd *pd;          /* kept until srd_peer_fini() */
+	union ibv_gid gid;
+	uint32_t qpn, qkey;
+};
+
+int srd_peer_init(struct srd_peer *peer, struct srd_pd *pd, const struct srd_ep *ep);
+void srd_peer_fini(struct srd_peer *peer);
+/* The number the device gave the AH; it is what srd_wc.ahn holds. */
+int srd_peer_ahn(const struct srd_peer *peer, uint16_t *ahn);
+
+/* ---- memory ----------------------------------------------------------------------------- */
+
+struct srd_mr {
+	struct ibv_mr *ibv;
+	uint64_t addr;              /* the address to use in SGEs */
+	uint64_t len;
+	uint32_t lkey, rkey;
+};
+
+/* Register host memory. @access: IBV_ACCESS_*. On -ENOMEM the log names RLIMIT_MEMLOCK. */
+int srd_mr_init(struct srd_mr *mr, struct srd_pd *pd, void *addr, size_t len, int access);
+void srd_mr_fini(struct srd_mr *mr);
+
+/* The SGE of [@off, @off + @len) in @mr; -EINVAL when that is not inside. */
+static inline int srd_sge(struct ibv_sge *sge, const struct srd_mr *mr, uint64_t off, uint64_t len)
+{
+	if (off > mr->len || len > mr->len - off || len > UINT32_MAX)
+		return -EINVAL;
+	sge->addr = mr->addr + off;
+	sge->length = (uint32_t)len;
+	sge->lkey = mr->lkey;
+	return 0;
+}
+
+/* ---- work requests ---------------------------------------------------------------------- */
+
+/* ibv_send_wr cannot name a peer and a remote address at once: they share a union there. */
+struct srd_wr {
+	uint64_t wr_id;
+	const struct srd_peer *to;
+	struct ibv_sge sge[2];      /* RDMA takes one */
+	uint64_t raddr;             /* RDMA only */
+	uint32_t rkey;              /* RDMA only */
+	uint32_t imm;               /* host order; opcodes with immediate only */
+	enum ibv_wr_opcode op;      /* SEND, SEND_WITH_IMM, RDMA_WRITE, RDMA_WRITE_WITH_IMM, RDMA_READ */
+	uint8_t nsge;
+	bool inl;                   /* copy the data into the request; sge.lkey is not looked at */
+};
+
+/*
+ * Post all @n requests or none. Every request completes exactly once in the send CQ.
+ * -EAGAIN: the send queue lacks room. -EOPNOTSUPP: an opcode that qp->ops lacks. -EINVAL: more
+ * SGEs or inline bytes than the QP takes, or the QP is not ready.
+ */
+int srd_post(struct srd_qp *qp, const struct srd_wr *wr, int n);
+
+/*
+ * Post a chain of receives; on failure @bad (may be NULL) is the first not posted. -EAGAIN: the
+ * receive queue is full. A receive without SGE never completes on EFA: refused with -EINVAL.
+ */
+int srd_post_recv(struct srd_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+
+/*
+ * One RDMA read or write of any length, cut into requests. Fill it, then call srd_xfer_next()
+ * until false and post what it yields, as fast as the send queue takes it.
+ */
+struct srd_xfer {
+	enum ibv_wr_opcode op;      /* IBV_WR_RDMA_WRITE or IBV_WR_RDMA_READ */
+	const struct srd_peer *to;
+	const struct srd_mr *mr;
+	uint64_t off, len;          /* what is left, in mr */
+	uint64_t raddr;
+	uint64_t wr_id;             /* of the next request; goes up by wr_step */
+	uint64_t wr_step;           /* 0: all carry the same wr_id */
+	uint32_t rkey;
+	uint32_t chunk;             /* bytes per request; at most srd_dev_attr.max_rdma_size, not 0 */
+};
+
+/*
+ * -EINVAL: the range is not inside @mr, or @op is not one of the two. @chunk 0 = the device's
+ * maximum, at most 1 GiB. @mr and @to are kept until the last srd_xfer_next().
+ */
+int srd_xfer_init(struct srd_xfer *x, const struct srd_dev *dev, enum ibv_wr_opcode op,
+		  const struct srd_peer *to, const struct srd_mr *mr, uint64_t off, uint64_t len,
+		  uint64_t raddr, uint32_t rkey, uint32_t chunk);
+
+/* How many requests are left. */
+static inline uint64_t srd_xfer_left(const struct srd_xfer *x)
+{
+	return x->len / x->chunk + (x->len % x->chunk != 0);
+}
+
+static inline bool srd_xfer_next(struct srd_xfer *x, struct srd_wr *wr)
+{
+	uint32_t n = x->len < x->chunk ? (uint32_t)x->len : x->chunk;
+
+	if (n == 0)
+		return false;
+	wr->wr_id = x->wr_id;
+	wr->to = x->to;
+	wr->sge[0].addr = x->mr->addr + x->off;
+	wr->sge[0].length = n;
+	wr->sge[0].lkey = x->mr->lkey;
+	wr->nsge = 1;
+	wr->raddr = x->raddr;
+	wr->rkey = x->rkey;
+	wr->imm = 0;
+	wr->op = x->op;
+	wr->inl = false;
+	x->wr_id += x->wr_step;
+	x->off += n;
+	x->raddr += n;
+	x->len -= n;
+	return true;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
