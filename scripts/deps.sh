@@ -135,7 +135,7 @@ source_entry() {
 	awk -v uri="$2" -v release="$3" -v suite="$4" -v deb822="$([[ $1 != *.sources ]] || echo 1)" '
 	function bare(s) { sub(/\/+$/, "", s); return s }
 	function has(list, word,   n, a, i) {
-		n = split(list, a)
+		n = split(list, a, " ")
 		for (i = 1; i <= n; i++)
 			if (bare(a[i]) == bare(word))
 				return 1
@@ -173,7 +173,7 @@ source_entry() {
 		if (bare($2) != bare(uri) || $3 != release)
 			next
 		trust = ""
-		n = split(options, option)
+		n = split(options, option, " ")
 		for (i = 1; i <= n; i++)
 			if (option[i] ~ /^(signed-by|trusted|check-date|check-valid-until|allow-[a-z-]*)=/) {
 				sub(/=/, ": ", option[i])
