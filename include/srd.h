@@ -12,8 +12,9 @@
  *   - Raw ibv_* handles are public: use verbs on them freely, destroy them only through X_fini().
  *   - Threads: a QP with its CQs belongs to one thread at a time, nothing here locks on their data
  *     path. Device, PD, MR and peer calls may come from any thread.
- *   - libibverbs.so.1 and libefa.so.1 are loaded on first use; nothing links to them. The call
- *     that needs a missing library or symbol fails with -ENOENT or -EOPNOTSUPP and logs its name.
+ *   - libibverbs.so.1 and libefa.so.1 are loaded on first use; nothing links to them. A copy that
+ *     the process has already is taken, else SRD_RDMA_CORE=DIR is looked in first. The call that
+ *     needs a missing library or symbol fails with -ENOENT or -EOPNOTSUPP; its name is logged once.
  *   - Completions are matched by wr_id, never by order: SRD promises none, not even between two
  *     writes of one QP, and never between data and a later message.
  */
@@ -30,6 +31,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* ---- log -------------------------------------------------------------------------------- */
 
@@ -54,17 +56,22 @@ struct srd_dev_info {
 	bool is_efa;
 };
 
-/* Fill up to @cap entries of @out. Returns how many devices exist: it may exceed @cap. */
+/*
+ * Fill up to @cap entries of @out, sorted by name. Returns how many devices exist: it may exceed
+ * @cap, and is 0 on a host without RDMA. Opens a device only when sysfs does not tell what it is.
+ */
 int srd_dev_list(struct srd_dev_info *out, int cap, bool efa_only);
 
-/* Capability bits; our own, because <infiniband/efadv.h> differs by release. */
+/*
+ * What the device and the libefa found at run time both can. Our own names, because
+ * <infiniband/efadv.h> differs by release; the values are those of EFADV_DEVICE_ATTR_CAPS_*.
+ */
 enum {
 	SRD_CAP_RDMA_READ = 1u << 0,
-	SRD_CAP_RDMA_WRITE = 1u << 1,             /* device can and libefa >= 46 */
-	SRD_CAP_RNR_RETRY = 1u << 2,
-	SRD_CAP_CQ_WITH_SGID = 1u << 3,
-	SRD_CAP_UNSOLICITED_WRITE_RECV = 1u << 4, /* device can and libefa >= 52 */
-	SRD_CAP_DATA_POLLING_128 = 1u << 5,       /* aligned 128-byte blocks land in order */
+	SRD_CAP_RNR_RETRY = 1u << 1,
+	SRD_CAP_CQ_WITH_SGID = 1u << 2,
+	SRD_CAP_RDMA_WRITE = 1u << 3,             /* libefa >= 46 */
+	SRD_CAP_UNSOLICITED_WRITE_RECV = 1u << 4, /* libefa >= 52 */
 };
 
 struct srd_dev_attr {
@@ -131,7 +138,8 @@ enum {
 
 struct srd_cq_attr {
 	struct srd_td *td;      /* NULL: usable by any thread; kept until srd_cq_fini() */
-	int cqe;                /* entries; 0 = 256; rounded up to a power of two */
+	int cqe;                /* entries; 0 = 256; rounded up to a power of two. An overrun is */
+				/* fatal: one per posted send, receive and expected write with imm */
 	uint32_t fields;        /* SRD_CQ_* */
 	int comp_vector;
 };
@@ -141,6 +149,8 @@ struct srd_cq {
 	void *dv;               /* struct efadv_cq */
 	uint32_t fields;
 	int cqe;                /* as granted */
+	bool unsolicited;       /* dv can tell an unsolicited write */
+	bool one_by_one;        /* libefa < 59: a poll session may hold one completion only */
 };
 
 int srd_cq_init(struct srd_cq *cq, struct srd_dev *dev, const struct srd_cq_attr *attr);
@@ -157,8 +167,8 @@ struct srd_wc {
 	enum ibv_wc_status status;
 	enum ibv_wc_opcode opcode;     /* libefa reports RDMA reads as IBV_WC_SEND */
 	uint32_t efa_status;           /* the device's own code, see srd_status_str() */
-	uint32_t byte_len;             /* received messages only */
-	uint32_t imm;                  /* host order */
+	uint32_t byte_len;             /* of a received message or write with imm, else 0 */
+	uint32_t imm;                  /* host order; unchanged without SRD_WC_IMM */
 	uint32_t flags;                /* SRD_WC_* */
 	uint32_t qpn, src_qpn;
 	uint16_t ahn;                  /* 0xffff: the sender has no AH in this PD */
@@ -168,6 +178,7 @@ struct srd_wc {
 /*
  * Take up to @n completions. Returns their number, 0 when there are none. A completion for a QP
  * destroyed meanwhile is dropped. Failed completions are returned like others: look at status.
+ * Fields of @wc that were not asked for, or that a send has not, are left as they were.
  */
 int srd_cq_poll(struct srd_cq *cq, struct srd_wc *wc, int n);
 
@@ -189,7 +200,7 @@ struct srd_qp_attr {
 	enum srd_qp_type type;
 	uint32_t max_send_wr, max_recv_wr;   /* 0 = 128 */
 	uint32_t max_send_sge, max_recv_sge; /* 0 = 1 */
-	uint32_t max_inline;                 /* bytes */
+	uint32_t max_inline;                 /* bytes; above 32 a request takes twice the ring room */
 	uint64_t ops;                        /* IBV_QP_EX_WITH_*; 0 = all the device can */
 	uint8_t sl;                          /* 8: low latency; ignored by libefa < 55 */
 	bool unsolicited;                    /* must match on every pair of QPs that writes with imm */
@@ -200,8 +211,9 @@ struct srd_qp {
 	struct ibv_qp_ex *ex;
 	uint64_t ops;                        /* as granted */
 	uint32_t qkey;                       /* set by srd_qp_prepare() */
-	uint32_t sq_depth, rq_depth;         /* as granted */
+	uint32_t sq_depth, rq_depth;         /* as granted, in work requests */
 	uint32_t max_inline;
+	uint8_t max_send_sge;
 	struct srd_dev *dev;
 	enum srd_qp_type type;
 };
@@ -215,6 +227,12 @@ void srd_qp_fini(struct srd_qp *qp);
  */
 #define SRD_RNR_DEFAULT (-1)
 int srd_qp_prepare(struct srd_qp *qp, uint32_t qkey, int rnr_retry);
+
+/*
+ * Does the device promise that what @op places shows up in order, by aligned blocks of 128 bytes?
+ * Only a QP can be asked, so this is no SRD_CAP_*; false with libefa < 46.
+ */
+bool srd_qp_in_order_128(const struct srd_qp *qp, enum ibv_wr_opcode op);
 
 /* ---- endpoints and peers ---------------------------------------------------------------- */
 
@@ -244,6 +262,7 @@ struct srd_peer {
 	uint32_t qpn, qkey;
 };
 
+/* -EINVAL: as for srd_ep_unpack(). -ENOMEM: the device has no address handle left. */
 int srd_peer_init(struct srd_peer *peer, struct srd_pd *pd, const struct srd_ep *ep);
 void srd_peer_fini(struct srd_peer *peer);
 /* The number the device gave the AH; it is what srd_wc.ahn holds. */
@@ -290,14 +309,19 @@ struct srd_wr {
 
 /*
  * Post all @n requests or none. Every request completes exactly once in the send CQ.
- * -EAGAIN: the send queue lacks room. -EOPNOTSUPP: an opcode that qp->ops lacks. -EINVAL: more
- * SGEs or inline bytes than the QP takes, or the QP is not ready.
+ * -EAGAIN: the send queue lacks room; it is freed by srd_cq_poll(). A caller that counts posts
+ * and completions against qp->sq_depth never sees it, and should: libefa says so only after it
+ * has prepared all that fitted. -EOPNOTSUPP: an opcode that qp->ops lacks. -EINVAL: more SGEs or
+ * inline bytes than the QP takes (an RDMA: 1 SGE, 0 inline bytes), @n > qp->sq_depth, or the QP
+ * is not ready. Nothing is logged here.
  */
 int srd_post(struct srd_qp *qp, const struct srd_wr *wr, int n);
 
 /*
  * Post a chain of receives; on failure @bad (may be NULL) is the first not posted. -EAGAIN: the
- * receive queue is full. A receive without SGE never completes on EFA: refused with -EINVAL.
+ * receive queue is full. -EINVAL, and none posted: a receive without SGE, which would never
+ * complete on EFA, or one with an SGE longer than the 65535 bytes that a descriptor can say (what
+ * libefa makes of those differs by release).
  */
 int srd_post_recv(struct srd_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
@@ -318,8 +342,10 @@ struct srd_xfer {
 };
 
 /*
- * -EINVAL: the range is not inside @mr, or @op is not one of the two. @chunk 0 = the device's
- * maximum, at most 1 GiB. @mr and @to are kept until the last srd_xfer_next().
+ * -EINVAL: the range is not inside @mr, or @op is not one of the two. -EOPNOTSUPP: the device
+ * lacks @op. @chunk is lowered to the device's maximum; 0 = that, at most 1 GiB. wr_id starts at
+ * 0 in steps of 1; change both before the first srd_xfer_next(). @mr and @to are kept until the
+ * last one.
  */
 int srd_xfer_init(struct srd_xfer *x, const struct srd_dev *dev, enum ibv_wr_opcode op,
 		  const struct srd_peer *to, const struct srd_mr *mr, uint64_t off, uint64_t len,
@@ -328,7 +354,7 @@ int srd_xfer_init(struct srd_xfer *x, const struct srd_dev *dev, enum ibv_wr_opc
 /* How many requests are left. */
 static inline uint64_t srd_xfer_left(const struct srd_xfer *x)
 {
-	return x->len / x->chunk + (x->len % x->chunk != 0);
+	return x->len ? (x->len - 1) / x->chunk + 1 : 0;
 }
 
 static inline bool srd_xfer_next(struct srd_xfer *x, struct srd_wr *wr)
@@ -355,6 +381,7 @@ static inline bool srd_xfer_next(struct srd_xfer *x, struct srd_wr *wr)
 	return true;
 }
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

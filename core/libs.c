@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Loading libibverbs and libefa by soname. */
+#include "libs.h"
+
+#include <assert.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "log.h"
+#include "settings.h"
+
+struct srd_ibv srd_ibv;
+struct srd_efadv srd_efadv;
+
+static_assert(sizeof(void *) == sizeof(void (*)(void)), "dlsym() gives functions as void *");
+
+#define IBV_SYM(name, needed, result, args)   {"ibv_" #name, &srd_ibv.name, needed},
+#define EFADV_SYM(name, needed, result, args) {"efadv_" #name, &srd_efadv.name, needed},
+
+static const struct srd_sym ibv_syms[] = {SRD_IBV_SYMS(IBV_SYM)};
+static const struct srd_sym efadv_syms[] = {SRD_EFADV_SYMS(EFADV_SYM)};
+
+/*
+ * One process must not use two copies of a library: objects of one are poison to the other. So a
+ * copy that is loaded already, by the program or by another plugin, goes before @dir.
+ */
+static void *open_somewhere(const char *soname, const char *dir)
+{
+	void *lib = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+	char path[PATH_MAX];
+
+	if (lib) {
+		if (dir[0])
+			srd_info("%s was loaded before: not taken from %s", soname, dir);
+		return lib;
+	}
+	if (dir[0]) {
+		snprintf(path, sizeof(path), "%s/%s", dir, soname);
+		lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+		if (lib)
+			return lib;
+		srd_warn("SRD_RDMA_CORE: %s: looking elsewhere", dlerror());
+	}
+	return dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+}
+
+int srd_lib_open(const char *soname, const char *dir, const struct srd_sym *syms, size_t n)
+{
+	void *lib = open_somewhere(soname, dir);
+
+	if (!lib) {
+		srd_err("%s cannot be loaded: %s", soname, dlerror());
+		return -ENOENT;
+	}
+	for (const struct srd_sym *sym = syms; sym < syms + n; sym++) {
+		void *fn = dlsym(lib, sym->name);
+
+		if (!fn && sym->needed) {
+			srd_err("%s lacks %s: it is too old", soname, sym->name);
+			return -EOPNOTSUPP;
+		}
+		if (!fn)
+			srd_info("%s lacks %s: going on without", soname, sym->name);
+		memcpy(sym->slot, &fn, sizeof(fn));
+	}
+	return 0;
+}
+
+static int loaded;
+
+static void load(void)
+{
+	const char *dir = srd_settings()->rdma_core;
+
+	/*
+	 * libefa before the first ibv_get_device_list(): its constructor makes it known to
+	 * libibverbs as a provider, so that no configuration under /etc is needed.
+	 */
+	loaded = srd_lib_open("libibverbs.so.1", dir, ibv_syms,
+			      sizeof(ibv_syms) / sizeof(ibv_syms[0]));
+	if (loaded == 0)
+		loaded = srd_lib_open("libefa.so.1", dir, efadv_syms,
+				      sizeof(efadv_syms) / sizeof(efadv_syms[0]));
+}
+
+int srd_libs_load(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, load);
+	return loaded;
+}

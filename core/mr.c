@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Memory regions. */
+#include "srd.h"
+
+#include <string.h>
+#include <sys/resource.h>
+
+#include "libs.h"
+#include "log.h"
+
+/* Most often, ENOMEM means that the limit of locked memory is in the way: say what it is. */
+static int reg_failed(struct srd_pd *pd, size_t len, int access, int err)
+{
+	struct rlimit limit = {0};
+
+	if (err != ENOMEM)
+		return srd_failed(pd->ibv->context, "ibv_reg_mr", err, ": %zu bytes, access %#x",
+				  len, (unsigned)access);
+	getrlimit(RLIMIT_MEMLOCK, &limit);
+	return srd_failed(pd->ibv->context, "ibv_reg_mr", err,
+			  ": %zu bytes, access %#x; RLIMIT_MEMLOCK is %lld KiB, max %u regions",
+			  len, (unsigned)access,
+			  limit.rlim_cur == RLIM_INFINITY ? -1 : (long long)limit.rlim_cur / 1024,
+			  pd->dev->attr.max_mr);
+}
+
+int srd_mr_init(struct srd_mr *mr, struct srd_pd *pd, void *addr, size_t len, int access)
+{
+	uint64_t start = (uintptr_t)addr;
+
+	memset(mr, 0, sizeof(*mr));
+	errno = 0;
+	/* iova2 drops the optional access flags that an older kernel would refuse. */
+	mr->ibv = srd_ibv.reg_mr_iova2(pd->ibv, addr, len, start, (unsigned)access);
+	if (!mr->ibv)
+		return reg_failed(pd, len, access, errno);
+	mr->addr = start;
+	mr->len = len;
+	mr->lkey = mr->ibv->lkey;
+	mr->rkey = mr->ibv->rkey;
+	return 0;
+}
+
+void srd_mr_fini(struct srd_mr *mr)
+{
+	int rc = mr->ibv ? srd_ibv.dereg_mr(mr->ibv) : 0;
+
+	if (rc)
+		srd_warn("ibv_dereg_mr: %s (%d), lkey %u", strerror(rc), rc, mr->lkey);
+	memset(mr, 0, sizeof(*mr));
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Queue pairs: create, bring up. */
+#include "srd.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "efadv_compat.h"
+#include "libs.h"
+#include "log.h"
+
+enum { DEPTH_DEFAULT = 128, PORT = 1 };
+
+static uint64_t capable_ops(const struct srd_dev *dev, enum srd_qp_type type)
+{
+	uint64_t ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+
+	if (type == SRD_QP_UD)
+		return ops;
+	if (dev->attr.caps & SRD_CAP_RDMA_READ)
+		ops |= IBV_QP_EX_WITH_RDMA_READ;
+	if (dev->attr.caps & SRD_CAP_RDMA_WRITE)
+		ops |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+	return ops;
+}
+
+static int check(const struct srd_dev *dev, const struct srd_qp_attr *attr, uint64_t capable)
+{
+	const char *name = dev->ibv->device->name;
+
+	if (!attr->send_cq || !attr->recv_cq) {
+		srd_err("%s: QP refused: it needs a send CQ and a receive CQ", name);
+		return -EINVAL;
+	}
+	if (attr->ops & ~capable) {
+		srd_err("%s: QP refused: operations %#" PRIx64 " of %#" PRIx64 " are not there",
+			name, attr->ops & ~capable, attr->ops);
+		return -EOPNOTSUPP;
+	}
+	if (attr->unsolicited &&
+	    (attr->type != SRD_QP_SRD || !(dev->attr.caps & SRD_CAP_UNSOLICITED_WRITE_RECV))) {
+		srd_err("%s: QP refused: no unsolicited write receive here", name);
+		return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
+static uint32_t or_default(uint32_t v, uint32_t def)
+{
+	return v ? v : def;
+}
+
+/* ibv_create_qp_ex() through the context: the inline would refer to ibv_create_qp() as well. */
+static struct ibv_qp *create_ud(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *init)
+{
+	struct verbs_context *verbs = verbs_get_ctx_op(ctx, create_qp_ex);
+
+	if (!verbs) {
+		errno = EOPNOTSUPP;
+		return NULL;
+	}
+	return verbs->create_qp_ex(ctx, init);
+}
+
+static int create(struct srd_qp *qp, struct ibv_context *ctx, const struct srd_qp_attr *attr,
+		  struct ibv_qp_init_attr_ex *init)
+{
+	const struct ibv_qp_cap asked = init->cap;
+	uint16_t flags = attr->unsolicited ? SRD_DV_QP_UNSOLICITED_WRITE_RECV : 0;
+
+	errno = 0;
+	if (attr->type == SRD_QP_UD)
+		qp->ibv = create_ud(ctx, init);
+	else
+		qp->ibv = srd_dv_create_srd(ctx, init, flags, attr->sl);
+	if (qp->ibv)
+		return 0;
+	return srd_failed(ctx, "create QP", errno,
+			  ": send %u x %u (max %u x %u), receive %u x %u (max %u x %u), inline %u"
+			  " (max %u), max %u QPs",
+			  asked.max_send_wr, asked.max_send_sge, qp->dev->attr.max_sq_wr,
+			  qp->dev->attr.max_sq_sge, asked.max_recv_wr, asked.max_recv_sge,
+			  qp->dev->attr.max_rq_wr, qp->dev->attr.max_rq_sge, asked.max_inline_data,
+			  qp->dev->attr.inline_size, qp->dev->attr.max_qp);
+}
+
+int srd_qp_init(struct srd_qp *qp, struct srd_pd *pd, const struct srd_qp_attr *attr)
+{
+	uint64_t capable = capable_ops(pd->dev, attr->type);
+	struct ibv_qp_init_attr_ex init = {
+		.qp_type = attr->type == SRD_QP_UD ? IBV_QPT_UD : IBV_QPT_DRIVER,
+		.cap.max_send_wr = or_default(attr->max_send_wr, DEPTH_DEFAULT),
+		.cap.max_recv_wr = or_default(attr->max_recv_wr, DEPTH_DEFAULT),
+		.cap.max_send_sge = or_default(attr->max_send_sge, 1),
+		.cap.max_recv_sge = or_default(attr->max_recv_sge, 1),
+		.cap.max_inline_data = attr->max_inline,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.pd = attr->td ? attr->td->ibv : pd->ibv,
+		.send_ops_flags = attr->ops ? attr->ops : capable,
+	};
+	int rc;
+
+	memset(qp, 0, sizeof(*qp));
+	rc = check(pd->dev, attr, capable);
+	if (rc)
+		return rc;
+	qp->dev = pd->dev;
+	init.send_cq = ibv_cq_ex_to_cq(attr->send_cq->ibv);
+	init.recv_cq = ibv_cq_ex_to_cq(attr->recv_cq->ibv);
+	rc = create(qp, pd->ibv->context, attr, &init);
+	if (rc) {
+		srd_qp_fini(qp);
+		return rc;
+	}
+	/* libefa has put the depths of its rings into cap. */
+	qp->ex = srd_ibv.qp_to_qp_ex(qp->ibv);
+	qp->ops = init.send_ops_flags;
+	qp->sq_depth = init.cap.max_send_wr;
+	qp->rq_depth = init.cap.max_recv_wr;
+	qp->max_inline = init.cap.max_inline_data;
+	qp->max_send_sge = init.cap.max_send_sge;
+	qp->type = attr->type;
+	return 0;
+}
+
+void srd_qp_fini(struct srd_qp *qp)
+{
+	int rc = qp->ibv ? srd_ibv.destroy_qp(qp->ibv) : 0;
+
+	if (rc)
+		srd_warn("ibv_destroy_qp: %s (%d)", strerror(rc), rc);
+	memset(qp, 0, sizeof(*qp));
+}
+
+static int modify(struct srd_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	int rc = srd_ibv.modify_qp(qp->ibv, attr, mask | IBV_QP_STATE);
+
+	if (rc)
+		return srd_failed(qp->ibv->context, "ibv_modify_qp", rc, ": qp %u to state %d",
+				  qp->ibv->qp_num, attr->qp_state);
+	return 0;
+}
+
+int srd_qp_prepare(struct srd_qp *qp, uint32_t qkey, int rnr_retry)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = qkey};
+	int rts_mask = IBV_QP_SQ_PSN;
+	int rc;
+
+	if (rnr_retry != SRD_RNR_DEFAULT) {
+		if (rnr_retry < 0 || rnr_retry > 7)
+			return -EINVAL;
+		if (qp->type != SRD_QP_SRD || !(qp->dev->attr.caps & SRD_CAP_RNR_RETRY)) {
+			srd_err("%s: qp %u: rnr_retry cannot be set here",
+				qp->dev->ibv->device->name, qp->ibv->qp_num);
+			return -EOPNOTSUPP;
+		}
+		rts_mask |= IBV_QP_RNR_RETRY;
+	}
+	rc = modify(qp, &attr, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+	if (rc)
+		return rc;
+	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR};
+	rc = modify(qp, &attr, 0);
+	if (rc)
+		return rc;
+	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .rnr_retry = (uint8_t)rnr_retry};
+	rc = modify(qp, &attr, rts_mask);
+	if (rc)
+		return rc;
+	qp->qkey = qkey;
+	return 0;
+}
+
+bool srd_qp_in_order_128(const struct srd_qp *qp, enum ibv_wr_opcode op)
+{
+	int caps;
+
+	if (!srd_ibv.query_qp_data_in_order)
+		return false;
+	caps = srd_ibv.query_qp_data_in_order(qp->ibv, op, IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS);
+	return caps & IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES;
+}
