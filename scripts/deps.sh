@@ -248,6 +248,7 @@ fetch_source() {
 	done
 	if [ -z "$line" ]; then
 		! no_network || die "no network: apt cannot reach the archive of newer rdma-core sources"
+		! grep -q 'is expired' "$log" || die "apt finds this archive's index of $suites expired: a wrong clock, or a frozen mirror?"
 		die "no suite of this archive has rdma-core >= $need ($suites; log: $log); set RDMA_CORE=PREFIX"
 	fi
 
