@@ -77,7 +77,7 @@ install_packages() {
 
 # lib_version DIR: "65.0" from the name of the real library, which every build of rdma-core gives it
 lib_version() {
-	readlink -f "$1/libefa.so.1" 2>/dev/null | sed -n 's/.*\/libefa\.so\.1\.[0-9]*\.\([0-9.]*\)$/\1/p'
+	readlink -e "$1/libefa.so.1" 2>/dev/null | sed -n 's/.*\/libefa\.so\.1\.[0-9]*\.\([0-9.]*\)$/\1/p'
 }
 new_enough() { [ "${1%%.*}" -ge $need ] 2>/dev/null; }
 headers_ok() { grep -qs efadv_query_qp_wqs "$1/infiniband/efadv.h"; }
@@ -254,6 +254,7 @@ fetch_source() {
 
 	say "fetching the source of rdma-core $version ($suite)"
 	read -r uri file _ hash <<<"$line"
+	[[ $hash = SHA* ]] || die "the archive gives no SHA hash for $file"
 	if ! /usr/lib/apt/apt-helper -c "$tmp/apt.conf" download-file "${uri//\'/}" "$tmp/download/$file" "$hash" \
 			>>"$log" 2>&1; then
 		! grep -q 'Hash Sum mismatch' "$log" || die "$file does not have the hash that the archive signed"
@@ -346,6 +347,7 @@ case ${1:-} in
 "" | peers) ;;
 *) die "usage: scripts/deps.sh [peers]" ;;
 esac
+[[ $root != *" "* ]] || die "rdma-core and make do not build in a path with a space: $root"
 mkdir -p "$deps"
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
