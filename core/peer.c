@@ -32,7 +32,8 @@ int srd_peer_init(struct srd_peer *peer, struct srd_pd *pd, const struct srd_ep 
 
 void srd_peer_fini(struct srd_peer *peer)
 {
-	if (peer->ah)
+	/* A PD that was finished first has taken its address handles with it. */
+	if (peer->ah && peer->pd->ahs)
 		srd_ah_put(peer->pd->ahs, &peer->gid);
 	memset(peer, 0, sizeof(*peer));
 }
