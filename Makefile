@@ -52,6 +52,7 @@ $(O)/libsoftefa.so: $(softefa)
 	$(call link,-shared $(defs) -Wl$(comma)-z$(comma)nodelete)
 $(O)/softefa: $(O)/obj/softefa/launcher.o $(O)/obj/softefa/settings.o $(O)/obj/softefa/sysfs.o
 	$(call link)
+$(O)/obj/tools/%.o: override CPPFLAGS += -Itools
 $(O)/netbench: $(call objs,tools/netbench/*.c) $(host)
 	$(call link,,-lm)
 $(O)/unit/%: $(O)/obj/tests/unit/%.o $(testlib) $(O)/libsrd.a

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The ranks' side of the bootstrap: a barrier and an all-gather over one shared mapping. */
+#include "boot.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "boot_shared.h"
+
+enum {
+	SPINS = 2000,		  /* yields before a barrier sleeps: short waits stay in step */
+	NAP_NS = 50 * 1000 * 1000 /* longest sleep between two beats */
+};
+
+uint64_t host_now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+bool host_over(const struct host_rank *self)
+{
+	return atomic_load_explicit(&self->boot->over, memory_order_acquire);
+}
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t seen)
+{
+	struct timespec nap = {.tv_nsec = NAP_NS};
+
+	syscall(SYS_futex, word, FUTEX_WAIT, seen, &nap, NULL, 0);
+}
+
+void host_boot_wake(struct host_boot *boot)
+{
+	syscall(SYS_futex, &boot->round, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+int host_barrier(struct host_rank *self, enum host_actor actor)
+{
+	struct host_boot *boot = self->boot;
+	uint32_t round = atomic_load(&boot->round);
+
+	/* The last one opens the next round; arrived is reset before anybody can arrive there. */
+	if (atomic_fetch_add(&boot->arrived, 1) + 1 == (uint32_t)self->nranks) {
+		atomic_store(&boot->arrived, 0);
+		atomic_store(&boot->round, round + 1);
+		host_boot_wake(boot);
+		return host_over(self) ? -ECANCELED : 0;
+	}
+	for (int spins = 0; atomic_load(&boot->round) == round; spins++) {
+		if (host_over(self))
+			return -ECANCELED;
+		host_beat(self, actor);
+		if (spins < SPINS)
+			sched_yield();
+		else
+			futex_wait(&boot->round, round);
+	}
+	return host_over(self) ? -ECANCELED : 0;
+}
+
+int host_allgather(struct host_rank *self, enum host_actor actor, const void *mine, void *all,
+		   size_t bytes)
+{
+	struct host_boot *boot = self->boot;
+	int rc;
+
+	if (bytes > boot->share)
+		return -EMSGSIZE;
+	memcpy(host_boot_share(boot, self->rank), mine, bytes);
+	rc = host_barrier(self, actor);
+	if (rc)
+		return rc;
+	for (int r = 0; r < self->nranks; r++)
+		memcpy((char *)all + (size_t)r * bytes, host_boot_share(boot, r), bytes);
+	/* Nobody may overwrite its share before all have read it. */
+	return host_barrier(self, actor);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The mapping that a run's supervisor and its ranks share. Private to the bootstrap. */
+#ifndef HOST_BOOT_SHARED_H
+#define HOST_BOOT_SHARED_H
+
+#include "boot.h"
+
+struct host_boot {
+	_Atomic bool over;	  /* set by the supervisor, once */
+	_Atomic uint32_t arrived; /* barrier: ranks of this round */
+	_Atomic uint32_t round;	  /* barrier: futex word, written by the last to arrive */
+	size_t share;		  /* bytes per rank in shares[] */
+	struct {
+		struct host_pulse pulse[HOST_ACTORS];
+		_Atomic int code; /* by the rank when its main returned; -1 before */
+	} rank[HOST_MAX_RANKS];
+	_Alignas(64) char shares[]; /* [nranks][share], each by its rank between two barriers */
+};
+
+static inline void *host_boot_share(struct host_boot *boot, int rank)
+{
+	return boot->shares + (size_t)rank * boot->share;
+}
+
+/* Make ranks in a barrier look at over. */
+void host_boot_wake(struct host_boot *boot);
+
+#endif

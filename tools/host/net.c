@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Find, load and check a net plugin. */
+#include "net.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+
+/* Slots of the tables; equal in all versions as far as a version has them. */
+static const struct {
+	const char *name;
+	int since; /* mandatory from this version on; 0: never */
+} slots[] = {
+	{"name", 8},	    {"init", 8},	{"devices", 8},	      {"getProperties", 8},
+	{"listen", 8},	    {"connect", 8},	{"accept", 8},	      {"regMr", 8},
+	{"regMrDmaBuf", 0}, {"deregMr", 8},	{"isend", 8},	      {"irecv", 8},
+	{"iflush", 8},	    {"test", 8},	{"closeSend", 8},     {"closeRecv", 8},
+	{"closeListen", 8}, {"getDeviceMr", 0}, {"irecvConsumed", 0}, {"makeVDevice", 0},
+	{"finalize", 11},   {"setNetAttr", 0},
+};
+
+/* NULL and a line on stderr if there is no such library. */
+static void *net_dlopen(const char *path)
+{
+	char name[256], why[512];
+	void *dl = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+
+	if (dl)
+		return dl;
+	snprintf(why, sizeof(why), "%s", dlerror());
+	if (!strchr(path, '/')) {
+		snprintf(name, sizeof(name), "libnccl-net-%s.so", path);
+		dl = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+	}
+	if (!dl)
+		host_err("cannot load plugin %s: %s", path, why);
+	return dl;
+}
+
+/* Sets net->abi and returns that table, or NULL with a line on stderr. */
+static const void *net_find_table(struct host_net *net, const char *path, int abi)
+{
+	const void *table;
+	char symbol[32];
+
+	for (int v = HOST_ABI_NEWEST; v >= HOST_ABI_OLDEST; v--) {
+		if (abi && v != abi)
+			continue;
+		snprintf(symbol, sizeof(symbol), "ncclNetPlugin_v%d", v);
+		table = dlsym(net->dl, symbol);
+		if (table) {
+			net->abi = v;
+			return table;
+		}
+	}
+	if (abi)
+		host_err("plugin %s does not export ncclNetPlugin_v%d", path, abi);
+	else
+		host_err("plugin %s exports no ncclNetPlugin_v%d to v%d", path, HOST_ABI_OLDEST,
+			 HOST_ABI_NEWEST);
+	return NULL;
+}
+
+static int net_check_table(const struct host_net *net, const void *table, const char *path)
+{
+	for (size_t i = 0; i < sizeof(slots) / sizeof(slots[0]); i++) {
+		void *member;
+
+		if (!slots[i].since || net->abi < slots[i].since)
+			continue;
+		memcpy(&member, (const char *)table + i * sizeof(member), sizeof(member));
+		if (!member) {
+			host_err("plugin %s: ncclNetPlugin_v%d has no %s", path, net->abi,
+				 slots[i].name);
+			return -EPROTO;
+		}
+	}
+	return 0;
+}
+
+int host_net_open(struct host_net *net, const char *path, int abi)
+{
+	struct link_map *map;
+	const void *table;
+	int rc = -ENOENT;
+
+	memset(net, 0, sizeof(*net));
+	net->dl = net_dlopen(path);
+	if (!net->dl)
+		return rc;
+	table = net_find_table(net, path, abi);
+	if (table)
+		rc = net_check_table(net, table, path);
+	if (rc) {
+		host_net_close(net);
+		return rc;
+	}
+	host_net_adapt(net, table);
+	net->path = strdup(dlinfo(net->dl, RTLD_DI_LINKMAP, &map) ? path : map->l_name);
+	return 0;
+}
+
+void host_net_close(struct host_net *net)
+{
+	if (net->dl)
+		dlclose(net->dl);
+	free(net->path);
+	memset(net, 0, sizeof(*net));
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line, from one table. */
+#include "options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/boot.h"
+#include "host/log.h"
+
+enum kind { STRING, NUMBER, SIZE, OFF, HELP };
+
+struct option_row {
+	const char *name;
+	enum kind kind;
+	const char *value; /* what stands for the value in --help */
+	size_t at;
+	uint64_t min, max;
+	const char *preset; /* NULL: must be given or may stay away */
+	const char *text;
+};
+
+#define AT(field) offsetof(struct nb_options, field)
+#define GIB	  (UINT64_C(1) << 30)
+
+static const struct option_row rows[] = {
+	{"plugin", STRING, "PATH", AT(plugin), 0, 0, NULL,
+	 "net plugin to drive, or NAME for libnccl-net-NAME.so (required)"},
+	{"pattern", STRING, "NAME", AT(pattern), 0, 0, "ring",
+	 "pingpong, stream, ring or alltoall; see below"},
+	{"ranks", NUMBER, "R", AT(ranks), 2, HOST_MAX_RANKS, "2",
+	 "rank processes to start; even for pingpong and stream"},
+	{"min", SIZE, "BYTES", AT(min), 0, 64 * GIB, "8", "first size; K, M and G are understood"},
+	{"max", SIZE, "BYTES", AT(max), 0, 64 * GIB, "64M",
+	 "last size; at most 1G for pingpong and stream"},
+	{"factor", NUMBER, "F", AT(factor), 2, 1024, "2", "from one size to the next"},
+	{"iters", NUMBER, "N", AT(iters), 1, 10000000, "20", "timed iterations per size"},
+	{"warmup", NUMBER, "N", AT(warmup), 0, 10000000, "5",
+	 "iterations before those, each verified byte for byte"},
+	{"window", NUMBER, "W", AT(window), 1, NCCL_NET_OUTSTANDING, "8",
+	 "messages outstanding per connection"},
+	{"chunk", SIZE, "BYTES", AT(chunk), 64, GIB, NULL,
+	 "largest message of ring (default 512K) and alltoall (128K)"},
+	{"channels", NUMBER, "C", AT(channels), 1, 32, "1",
+	 "connections per ordered pair of ranks; 1 for pingpong"},
+	{"abi", NUMBER, "N", AT(abi), 8, 12, NULL,
+	 "net ABI version (default: the newest exported)"},
+	{"dev", NUMBER, "D", AT(dev), 0, 127, NULL,
+	 "device of all ranks (default: rank modulo number of devices)"},
+	{"timeout", NUMBER, "S", AT(timeout), 1, 3600, "30",
+	 "seconds without progress after which the run fails"},
+	{"json", STRING, "FILE", AT(json), 0, 0, NULL, "write the figures there as well"},
+	{"no-check", OFF, NULL, AT(check), 0, 0, NULL, "send garbage, verify nothing"},
+	{"help", HELP, NULL, 0, 0, 0, NULL, "this text"},
+};
+
+enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
+
+static const char intro[] =
+	"netbench - drive an NCCL net plugin as NCCL does, without NCCL or a GPU, and time it\n"
+	"\n"
+	"usage: netbench --plugin PATH [options]\n"
+	"\n";
+
+static const char notes[] =
+	"\n"
+	"patterns (time is the slowest rank's; GB are 10^9 bytes)\n"
+	"  pingpong  ranks 2i and 2i+1; time: half a round trip; busbw = algbw = size / time\n"
+	"  stream    rank 2i sends to 2i+1; time: per message; busbw = algbw = size / time\n"
+	"  ring      all-reduce of floats; algbw = size / time, busbw = algbw * 2(R-1)/R\n"
+	"  alltoall  each rank sends size / R to each other; algbw = size / time,\n"
+	"            busbw = algbw * (R-1)/R; a rank's part for itself is not copied\n"
+	"  Sizes are rounded down to whole elements: 4 bytes for ring, R for alltoall.\n"
+	"  Size 0 is followed by 8. stream shortens its window where messages of one connection\n"
+	"  would take more than 512 MiB.\n"
+	"\n"
+	"verification\n"
+	"  Warm-up iterations: every byte of every message; the target is poisoned before each\n"
+	"  receive. Timed iterations: the size reported and the first and last 8 bytes of each\n"
+	"  message (ring: first and last element of each slice), which change with every\n"
+	"  iteration. After the last timed iteration: every byte it left behind.\n"
+	"  #wrong counts elements of all ranks; a wrong reported size counts as one.\n"
+	"\n"
+	"exit code\n"
+	"  0  all data right\n"
+	"  1  wrong data\n"
+	"  2  the plugin failed: it could not be loaded, a call returned an error or broke a\n"
+	"     rule, no progress within --timeout, a rank died\n"
+	"  3  bad usage, or netbench itself could not do its work\n"
+	"  128+N  interrupted by signal N\n";
+
+static void help(void)
+{
+	char left[32], limits[64];
+
+	fputs(intro, stdout);
+	for (const struct option_row *o = rows; o < rows + ROWS; o++) {
+		snprintf(left, sizeof(left), "--%s %s", o->name, o->value ? o->value : "");
+		limits[0] = 0;
+		if (o->kind == NUMBER)
+			snprintf(limits, sizeof(limits), " [%" PRIu64 "..%" PRIu64 "]", o->min,
+				 o->max);
+		else if (o->kind == SIZE)
+			snprintf(limits, sizeof(limits), " [%" PRIu64 "..%" PRIu64 "G]", o->min,
+				 o->max / GIB);
+		printf("  %-16s %s%s", left, o->text, limits);
+		if (o->preset)
+			printf(" (default %s)", o->preset);
+		putchar('\n');
+	}
+	fputs(notes, stdout);
+}
+
+/* Digits, for a SIZE one of K, M, G after them, and nothing else. */
+static int number_parse(const char *text, enum kind kind, uint64_t *value)
+{
+	static const char units[] = "KMG";
+	unsigned shift = 0;
+	const char *unit;
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return -EINVAL;
+	errno = 0;
+	*value = strtoull(text, &end, 10);
+	if (errno)
+		return -ERANGE;
+	if (*end && kind == SIZE) {
+		unit = strchr(units, *end & ~0x20);
+		if (!unit)
+			return -EINVAL;
+		shift = 10 * (unsigned)(unit - units + 1);
+		end++;
+	}
+	if (*end)
+		return -EINVAL;
+	if (*value > UINT64_MAX >> shift)
+		return -ERANGE;
+	*value <<= shift;
+	return 0;
+}
+
+static int option_set(struct nb_options *opt, const struct option_row *o, const char *text)
+{
+	char *field = (char *)opt + o->at;
+	uint64_t value;
+	int rc;
+
+	switch (o->kind) {
+	case STRING:
+		memcpy(field, &text, sizeof(text));
+		return 0;
+	case OFF:
+		*(bool *)field = false;
+		return 0;
+	default:
+		break;
+	}
+	rc = number_parse(text, o->kind, &value);
+	if (rc == -EINVAL) {
+		host_err("--%s %s: not a %s", o->name, text,
+			 o->kind == SIZE ? "size like 8, 64K, 1M or 2G" : "number");
+		return -EINVAL;
+	}
+	if (rc || value < o->min || value > o->max) {
+		host_err("--%s %s: must be %" PRIu64 " to %" PRIu64, o->name, text, o->min, o->max);
+		return -EINVAL;
+	}
+	memcpy(field, &value, sizeof(value));
+	return 0;
+}
+
+/* Rules that concern more than one option. */
+static int options_check(const struct nb_options *opt)
+{
+	if (!opt->plugin) {
+		host_err("--plugin PATH is required; --help lists the options");
+		return -EINVAL;
+	}
+	if (opt->min > opt->max) {
+		host_err("--min %" PRIu64 ": must not be above --max %" PRIu64, opt->min, opt->max);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static void options_preset(struct nb_options *opt)
+{
+	*opt = (struct nb_options){.check = true, .dev = NB_DEV_BY_RANK};
+	for (const struct option_row *o = rows; o < rows + ROWS; o++) {
+		if (o->preset)
+			option_set(opt, o, o->preset);
+	}
+}
+
+int nb_options_parse(struct nb_options *opt, int argc, char **argv)
+{
+	struct option longs[ROWS + 1] = {{0}};
+	int at;
+
+	for (int i = 0; i < ROWS; i++) {
+		longs[i].name = rows[i].name;
+		longs[i].has_arg = rows[i].value ? required_argument : no_argument;
+	}
+	options_preset(opt);
+	opterr = 0;
+	for (;;) {
+		int c = getopt_long(argc, argv, "", longs, &at);
+
+		if (c < 0)
+			break;
+		if (c) {
+			host_err("%s: unknown option or value missing; --help lists them",
+				 argv[optind - 1]);
+			return -EINVAL;
+		}
+		if (rows[at].kind == HELP) {
+			help();
+			return 1;
+		}
+		if (option_set(opt, &rows[at], optarg))
+			return -EINVAL;
+	}
+	if (optind < argc) {
+		host_err("%s: what is that? Values belong to options; --help lists them",
+			 argv[optind]);
+		return -EINVAL;
+	}
+	return options_check(opt);
+}

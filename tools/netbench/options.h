@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What netbench is asked to do. */
+#ifndef NETBENCH_OPTIONS_H
+#define NETBENCH_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct nb_options {
+	const char *plugin;
+	const char *pattern;
+	const char *json; /* NULL: none */
+	uint64_t ranks;
+	uint64_t min, max; /* bytes */
+	uint64_t factor;
+	uint64_t iters, warmup;
+	uint64_t window;   /* messages outstanding per connection */
+	uint64_t chunk;	   /* bytes; 0: the pattern's default */
+	uint64_t channels; /* connections per ordered pair of ranks */
+	uint64_t abi;	   /* 0: newest */
+	uint64_t dev;	   /* NB_DEV_BY_RANK, or the device of all ranks */
+	uint64_t timeout;  /* s */
+	bool check;
+};
+
+enum { NB_DEV_BY_RANK = 9999 };
+
+/*
+ * 0: go on. 1: nothing to do, --help was printed. -EINVAL: said on stderr what is wrong. Strings
+ * point into @argv.
+ */
+int nb_options_parse(struct nb_options *opt, int argc, char **argv);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table on screen, laid out like that of nccl-tests, and its JSON form. */
+#include "report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "host/log.h"
+
+void nb_report_header(const struct nb *nb, const struct nb_report *report)
+{
+	const struct nb_options *opt = nb->opt;
+	const char *percentiles = nb->pattern->percentiles ? "       p50       p99" : "";
+	const char *units = nb->pattern->percentiles ? "      (us)      (us)" : "";
+
+	printf("# netbench: plugin %s, net ABI v%d, %s\n", report->plugin, report->abi,
+	       report->path);
+	printf("# %s: %s\n", nb->pattern->name, nb->pattern->title);
+	printf("# ranks %" PRIu64 ", channels %" PRIu64 ", window %" PRIu64 ", iters %" PRIu64
+	       ", warmup %" PRIu64 ", check %s",
+	       opt->ranks, opt->channels, opt->window, opt->iters, opt->warmup,
+	       opt->check ? "on" : "off");
+	if (opt->chunk)
+		printf(", chunk %" PRIu64, opt->chunk);
+	printf("\n# devices %d, rank 0 uses %d (%s, %d Mbit/s); connected in %.1f ms\n#\n",
+	       report->ndev, nb->dev, report->device, nb->props.speed, report->connect_ms);
+	printf("#%11s %14s %8s %7s %10s%s %9s %9s %8s\n", "size", "count", "type", "redop", "time",
+	       percentiles, "algbw", "busbw", "#wrong");
+	printf("#%11s %14s %8s %7s %10s%s %9s %9s\n", "(B)", "(elements)", "", "", "(us)", units,
+	       "(GB/s)", "(GB/s)");
+	fflush(stdout);
+}
+
+/* Four significant digits, whatever the magnitude. */
+static const char *us_str(char text[16], double us)
+{
+	snprintf(text, 16, us < 100 ? "%.2f" : us < 10000 ? "%.1f" : "%.0f", us);
+	return text;
+}
+
+void nb_report_row(const struct nb_pattern *pattern, const struct nb_options *opt,
+		   const struct nb_row *row)
+{
+	char text[16];
+
+	printf("  %12" PRIu64 " %14" PRIu64 " %8s %7s %10s", row->size, row->count, pattern->type,
+	       pattern->redop, us_str(text, row->time_us));
+	if (pattern->percentiles) {
+		printf(" %9s", us_str(text, row->p50_us));
+		printf(" %9s", us_str(text, row->p99_us));
+	}
+	printf(" %9.3f %9.3f", row->algbw, row->busbw);
+	if (opt->check)
+		printf(" %8" PRIu64 "\n", row->wrong);
+	else
+		printf(" %8s\n", "N/A");
+	fflush(stdout);
+}
+
+static uint64_t total_wrong(const struct nb_report *report)
+{
+	uint64_t wrong = 0;
+
+	for (int i = 0; i < report->nrows; i++)
+		wrong += report->rows[i].wrong;
+	return wrong;
+}
+
+static double mean_busbw(const struct nb_report *report)
+{
+	double sum = 0;
+
+	for (int i = 0; i < report->nrows; i++)
+		sum += report->rows[i].busbw;
+	return report->nrows ? sum / report->nrows : 0;
+}
+
+void nb_report_summary(const struct nb_options *opt, const struct nb_report *report, int code)
+{
+	uint64_t wrong = total_wrong(report);
+
+	if (!report->nrows)
+		return;
+	if (code > HOST_WRONG)
+		printf("# Incomplete: the run ended with code %d\n", code);
+	if (opt->check)
+		printf("# Out of bounds values : %" PRIu64 " %s\n", wrong, wrong ? "FAILED" : "OK");
+	else
+		printf("# Out of bounds values : not checked\n");
+	printf("# Avg bus bandwidth    : %.6g\n", mean_busbw(report));
+	fflush(stdout);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------- */
+
+static void json_string(FILE *f, const char *key, const char *text)
+{
+	fprintf(f, "\"%s\": \"", key);
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (c == '"' || c == '\\')
+			fprintf(f, "\\%c", c);
+		else if (c < 0x20)
+			fprintf(f, "\\u%04x", c);
+		else
+			fputc(c, f);
+	}
+	fputc('"', f);
+}
+
+static void json_row(FILE *f, const struct nb_pattern *pattern, const struct nb_options *opt,
+		     const struct nb_row *row)
+{
+	fprintf(f, "    {\"size\": %" PRIu64 ", \"count\": %" PRIu64 ", ", row->size, row->count);
+	json_string(f, "type", pattern->type);
+	fputs(", ", f);
+	json_string(f, "redop", pattern->redop);
+	fprintf(f, ", \"time_us\": %.4f", row->time_us);
+	if (pattern->percentiles)
+		fprintf(f, ", \"p50_us\": %.4f, \"p99_us\": %.4f", row->p50_us, row->p99_us);
+	fprintf(f, ", \"algbw_gbps\": %.6g, \"busbw_gbps\": %.6g", row->algbw, row->busbw);
+	if (opt->check)
+		fprintf(f, ", \"wrong\": %" PRIu64 "}", row->wrong);
+	else
+		fprintf(f, ", \"wrong\": null}");
+}
+
+static void json_run(FILE *f, const struct nb_pattern *pattern, const struct nb_options *opt,
+		     const struct nb_report *report)
+{
+	fputs("  \"plugin\": {", f);
+	json_string(f, "name", report->plugin);
+	fputs(", ", f);
+	json_string(f, "path", report->path);
+	fprintf(f, ", \"abi\": %d, \"devices\": %d, ", report->abi, report->ndev);
+	json_string(f, "device", report->device);
+	fprintf(f, "},\n  ");
+	json_string(f, "pattern", pattern->name);
+	fprintf(f,
+		",\n  \"ranks\": %" PRIu64 ", \"channels\": %" PRIu64 ", \"window\": %" PRIu64
+		", \"chunk\": %" PRIu64 ", \"iters\": %" PRIu64 ", \"warmup\": %" PRIu64
+		", \"check\": %s,\n",
+		opt->ranks, opt->channels, opt->window, opt->chunk, opt->iters, opt->warmup,
+		opt->check ? "true" : "false");
+	fprintf(f, "  \"connect_ms\": %.3f,\n", report->connect_ms);
+}
+
+int nb_report_json(FILE *f, const struct nb_pattern *pattern, const struct nb_options *opt,
+		   const struct nb_report *report, int code)
+{
+	bool failed;
+
+	fputs("{\n  \"tool\": \"netbench\",\n", f);
+	json_run(f, pattern, opt, report);
+	fputs("  \"rows\": [", f);
+	for (int i = 0; i < report->nrows; i++) {
+		fputs(i ? ",\n" : "\n", f);
+		json_row(f, pattern, opt, &report->rows[i]);
+	}
+	fprintf(f, "\n  ],\n  \"avg_busbw_gbps\": %.6g, \"wrong\": ", mean_busbw(report));
+	if (opt->check)
+		fprintf(f, "%" PRIu64, total_wrong(report));
+	else
+		fputs("null", f);
+	fprintf(f, ", \"exit\": %d\n}\n", code);
+	failed = ferror(f);
+	if (fclose(f) || failed) {
+		host_err("--json %s: %s", opt->json, strerror(errno));
+		return -EIO;
+	}
+	return 0;
+}
