@@ -50,7 +50,7 @@ $(O)/libnccl-net.so: $(O)/libnccl-net-efa.so
 	$(Q)ln -sf $(<F) $@
 $(O)/libsoftefa.so: $(softefa)
 	$(call link,-shared $(defs) -Wl$(comma)-z$(comma)nodelete)
-$(O)/softefa: $(O)/obj/softefa/launcher.o $(O)/obj/softefa/settings.o $(O)/obj/softefa/sysfs.o
+$(O)/softefa: $(addprefix $(O)/obj/softefa/,launcher.o settings.o sysfs.o gid.o)
 	$(call link)
 $(O)/obj/tools/%.o: override CPPFLAGS += -Itools
 $(O)/netbench: $(call objs,tools/netbench/*.c) $(host)

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completion channels and the asynchronous event fd: a socket pair whose one end the application
+ * has. It reads, polls and sets flags natively; each event is one record. Engine lock held.
+ */
+#ifndef SE_CHANNEL_H
+#define SE_CHANNEL_H
+
+#include "ctx.h"
+
+struct se_cq;
+
+struct se_channel {
+	struct se_list node;
+	struct se_ctx *ctx;
+	int fd;           /* our end */
+	int user_fd;      /* the application's end, as it was last seen */
+	/* Inodes: the application may close or move numbers as it likes. */
+	ino_t ino, user_ino;
+	uint32_t cqs;     /* completion queues that notify here */
+	uint64_t sent;    /* events ever */
+	int unit;         /* what the kernel accounts for one unread event */
+};
+
+/* The application's end, or -errno. */
+int se_channel_create(struct se_ctx *ctx);
+/* The channel that the application knows as @fd, or NULL. */
+struct se_channel *se_channel_find(struct se_ctx *ctx, int fd);
+/* Close all of @ctx. */
+void se_channel_close_all(struct se_ctx *ctx);
+
+/* Queue the event @user; false when the application's end is gone or full. */
+bool se_channel_send(struct se_channel *ch, uint64_t user);
+/* How many of the events ever sent the application has read. */
+uint64_t se_channel_read_count(const struct se_channel *ch);
+/* Take back the unread events @user; returns how many. */
+uint32_t se_channel_purge(struct se_channel *ch, uint64_t user);
+
+#endif

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* Copies that cannot crash: process_vm_readv() and its twin, on this process or another. */
+#include "copy.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#define LINE 64
+#define WORD 8
+/* Up to this length the order within lines is kept, at 2 spans a line. */
+#define ORDERED_MAX 512
+#define ORDERED_SPANS (2 * (ORDERED_MAX / LINE + 1) + SE_COPY_SPANS)
+
+int se_copy_in(void *dst, uint64_t src, size_t len)
+{
+	struct iovec l = {dst, len}, r = {(void *)(uintptr_t)src, len};
+
+	if (len == 0)
+		return 0;
+	return process_vm_readv(getpid(), &l, 1, &r, 1, 0) == (ssize_t)len ? 0 : -EFAULT;
+}
+
+int se_copy_out(uint64_t dst, const void *src, size_t len)
+{
+	struct iovec l = {(void *)(uintptr_t)src, len}, r = {(void *)(uintptr_t)dst, len};
+
+	if (len == 0)
+		return 0;
+	return process_vm_writev(getpid(), &l, 1, &r, 1, 0) == (ssize_t)len ? 0 : -EFAULT;
+}
+
+int se_copy_probe(uint64_t addr, size_t len)
+{
+	char byte;
+	uint64_t last = addr + len - 1;
+
+	if (len == 0)
+		return 0;
+	if (se_copy_in(&byte, addr, 1) || se_copy_out(addr, &byte, 1))
+		return -EFAULT;
+	return se_copy_in(&byte, last, 1) || se_copy_out(last, &byte, 1) ? -EFAULT : 0;
+}
+
+/*
+ * Cut @dst before the last word of each of its lines: the kernel copies span after span, so a
+ * reader that sees the last word sees the line.
+ */
+static unsigned cut_lines(struct iovec *out, const struct iovec *dst, unsigned ndst)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < ndst; i++) {
+		uintptr_t at = (uintptr_t)dst[i].iov_base, end = at + dst[i].iov_len;
+
+		while (at < end) {
+			uintptr_t in_line = at % LINE, stop;
+
+			stop = at - in_line + (in_line < LINE - WORD ? LINE - WORD : LINE);
+			if (stop > end)
+				stop = end;
+			out[n++] = (struct iovec){(void *)at, stop - at};
+			at = stop;
+		}
+	}
+	return n;
+}
+
+int se_copy_pull(pid_t pid, const struct iovec *dst, unsigned ndst, const struct iovec *src,
+		 unsigned nsrc, size_t len)
+{
+	struct iovec cut[ORDERED_SPANS];
+	ssize_t n;
+
+	if (len == 0)
+		return 0;
+	if (len <= ORDERED_MAX) {
+		ndst = cut_lines(cut, dst, ndst);
+		dst = cut;
+	}
+	n = process_vm_readv(pid, dst, ndst, src, nsrc, 0);
+	if (n == (ssize_t)len)
+		return 0;
+	return n >= 0 ? -EFAULT : -errno;
+}

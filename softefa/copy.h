@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Moving bytes from and to application memory. The application may unmap it at any time, so this
+ * is never done by plain loads and stores: the kernel copies, and reports what is not there.
+ */
+#ifndef SE_COPY_H
+#define SE_COPY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+/* Between the application's memory in this process and ours. 0 or -EFAULT. */
+int se_copy_in(void *dst, uint64_t src, size_t len);
+int se_copy_out(uint64_t dst, const void *src, size_t len);
+
+#define SE_COPY_SPANS 18 /* the most on either side */
+
+/*
+ * Copy @len bytes from the memory of process @pid into this process's, from spans to spans. Within
+ * each 64-byte line of the destination the last 8 bytes land last, as they do from the device.
+ * 0, -EFAULT (either side), -ESRCH (no such process) or -EPERM.
+ */
+int se_copy_pull(pid_t pid, const struct iovec *dst, unsigned ndst, const struct iovec *src,
+		 unsigned nsrc, size_t len);
+
+/* Can @len bytes at @addr of this process be read / written now? */
+int se_copy_probe(uint64_t addr, size_t len);
+
+#endif

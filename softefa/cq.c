@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* Completion queues. */
+#include "cq.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "settings.h"
+
+#define CAP_CQ_NOTIFICATIONS (1u << 2)
+#define CAP_CQ_WITH_SGID     (1u << 3)
+
+static struct se_list with_channel = SE_LIST_INIT(with_channel);
+
+static int attr_check(const struct se_ctx *ctx, const struct se_cq_attr *a)
+{
+	const struct se_settings *set = se_settings();
+
+	if (a->cqe < 1 || a->cqe > set->max_cqe || a->comp_vector >= set->comp_vectors)
+		return -EINVAL;
+	if (a->entry_size != 32 && (a->entry_size != 16 || a->sgid))
+		return -EINVAL;
+	if (a->channel && !(set->caps & CAP_CQ_NOTIFICATIONS))
+		return -EOPNOTSUPP;
+	if (a->sgid && !(set->caps & CAP_CQ_WITH_SGID))
+		return -EOPNOTSUPP;
+	return ctx->count[SE_CQ] >= set->max_cq ? -ENOMEM : 0;
+}
+
+int se_cq_create(struct se_ctx *ctx, const struct se_cq_attr *attr, struct se_cq **out)
+{
+	struct se_cq *cq;
+	int rc = attr_check(ctx, attr);
+
+	if (rc)
+		return rc;
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return -ENOMEM;
+	rc = se_region_init(&cq->ring, &ctx->space, (size_t)attr->cqe * attr->entry_size);
+	if (!rc)
+		rc = se_doorbell_init(&cq->db, &ctx->space);
+	if (!rc)
+		rc = se_ctx_add(ctx, &cq->obj, SE_CQ);
+	if (rc) {
+		se_doorbell_fini(&cq->db, &ctx->space);
+		se_region_fini(&cq->ring, &ctx->space);
+		free(cq);
+		return rc;
+	}
+	cq->depth = attr->cqe;
+	cq->entry_size = attr->entry_size;
+	cq->sgid = attr->sgid;
+	cq->phase = SE_CQE_PHASE;
+	se_list_init(&cq->waiting);
+	cq->user = attr->user;
+	cq->channel = attr->channel;
+	if (cq->channel) {
+		cq->channel->cqs++;
+		se_list_append(&with_channel, &cq->with_channel);
+	}
+	*out = cq;
+	return 0;
+}
+
+int se_cq_destroy(struct se_cq *cq, uint32_t *events)
+{
+	struct se_ctx *ctx = cq->obj.ctx;
+
+	if (cq->obj.users)
+		return -EBUSY;
+	if (cq->channel) {
+		/* The library waits until as many are acknowledged: none may be left unread. */
+		*events = cq->events - se_channel_purge(cq->channel, cq->user);
+		cq->channel->cqs--;
+		se_list_remove(&cq->with_channel);
+	} else {
+		*events = 0;
+	}
+	se_doorbell_fini(&cq->db, &ctx->space);
+	se_region_fini(&cq->ring, &ctx->space);
+	se_ctx_del(&cq->obj);
+	free(cq);
+	return 0;
+}
+
+static uint32_t doorbell(const struct se_cq *cq)
+{
+	return atomic_load_explicit((_Atomic uint32_t *)(void *)cq->db.va, memory_order_acquire);
+}
+
+bool se_cq_room(const struct se_cq *cq)
+{
+	return (uint16_t)(cq->prod - SE_CQ_DB_CONS(doorbell(cq))) < cq->depth;
+}
+
+/*
+ * The arm bit of the doorbell is not enough to go by: "arm, drain, wait" lets the drain's store
+ * replace the arming store before anyone here looks. So an event is sent whenever there is
+ * something unread, unless the previous event for this CQ was not read yet.
+ */
+static void notify(struct se_cq *cq)
+{
+	if (cq->prod == SE_CQ_DB_CONS(doorbell(cq)))
+		return;
+	if (cq->events && se_channel_read_count(cq->channel) < cq->last_event)
+		return;
+	if (se_channel_send(cq->channel, cq->user)) {
+		cq->events++;
+		cq->last_event = cq->channel->sent;
+	}
+}
+
+void se_cq_push(struct se_cq *cq, const struct se_cqe *cqe)
+{
+	uint8_t *at = (uint8_t *)cq->ring.va + (size_t)cq->next * cq->entry_size;
+	struct se_cqe e = *cqe;
+	uint64_t first;
+
+	e.flags |= cq->phase;
+	memcpy(at + 8, (const uint8_t *)&e + 8, cq->entry_size - 8);
+	memcpy(&first, &e, 8);
+	/* release: the rest of the entry, and the data it tells of, before the phase bit */
+	atomic_store_explicit((_Atomic uint64_t *)(void *)at, first, memory_order_release);
+	cq->prod++;
+	if (++cq->next == cq->depth) {
+		cq->next = 0;
+		cq->phase ^= SE_CQE_PHASE;
+	}
+	if (cq->channel)
+		notify(cq);
+}
+
+unsigned se_cq_poll_doorbells(void)
+{
+	struct se_list *n, *nx;
+	unsigned changed = 0;
+
+	se_list_each(n, nx, &with_channel) {
+		struct se_cq *cq = se_container(n, struct se_cq, with_channel);
+		uint32_t db = doorbell(cq);
+
+		if (db == cq->seen_db)
+			continue;
+		cq->seen_db = db;
+		changed++;
+		notify(cq);
+	}
+	return changed;
+}
+
+void se_cq_forget_all(void)
+{
+	se_list_init(&with_channel);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Completion queues: the ring, its back-pressure, and events. */
+#ifndef SE_CQ_H
+#define SE_CQ_H
+
+#include "channel.h"
+#include "ctx.h"
+#include "desc.h"
+
+struct se_cq_attr {
+	uint32_t cqe;
+	uint32_t entry_size; /* 16 or 32 */
+	uint32_t comp_vector;
+	uint64_t user;       /* what events carry */
+	struct se_channel *channel;
+	bool sgid;           /* report the GID of unknown senders */
+};
+
+struct se_cq {
+	struct se_obj obj;
+	uint32_t depth, entry_size;
+	bool sgid;
+	struct se_region ring;
+	struct se_doorbell db;
+	uint32_t next;     /* entry to write */
+	uint8_t phase;     /* to write it with */
+	uint16_t prod;     /* entries written, against the consumer index of the doorbell */
+	struct se_list waiting; /* struct se_tx whose completion finds no room */
+	/* events */
+	struct se_list with_channel; /* node */
+	struct se_channel *channel;
+	uint64_t user;
+	uint32_t events;       /* sent for this CQ */
+	uint64_t last_event;   /* the channel's count when the last of them was sent */
+	uint32_t seen_db;
+};
+
+int se_cq_create(struct se_ctx *ctx, const struct se_cq_attr *attr, struct se_cq **out);
+/* -EBUSY, or 0 with the number of events the application has read for this CQ. */
+int se_cq_destroy(struct se_cq *cq, uint32_t *events);
+
+/*
+ * Is an entry free? The consumer index lags behind what the application has read, so a full ring
+ * is waited for, not overrun.
+ */
+bool se_cq_room(const struct se_cq *cq);
+/* Write an entry; the caller has seen room. The phase bit is added here. */
+void se_cq_push(struct se_cq *cq, const struct se_cqe *cqe);
+/* Look for changed doorbells of CQs with a channel. Returns how many changed. */
+unsigned se_cq_poll_doorbells(void);
+void se_cq_forget_all(void);
+
+#endif

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* Contexts: identity and objects. */
+#include "ctx.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ah.h"
+#include "channel.h"
+#include "cq.h"
+#include "engine.h"
+#include "log.h"
+#include "mr.h"
+#include "pd.h"
+#include "qp.h"
+#include "real.h"
+#include "settings.h"
+
+static struct se_list contexts = SE_LIST_INIT(contexts);
+static atomic_int ncontexts;
+
+static uint32_t pow2_at_least(uint32_t n)
+{
+	uint32_t p = 1;
+
+	while (p < n)
+		p <<= 1;
+	return p;
+}
+
+static struct se_ctx *ctx_new(uint32_t dev, const struct stat *st)
+{
+	struct se_ctx *ctx = calloc(1, sizeof(*ctx));
+
+	if (!ctx)
+		return NULL;
+	ctx->dev = dev;
+	ctx->st_dev = st->st_dev;
+	ctx->st_ino = st->st_ino;
+	se_space_init(&ctx->space);
+	ctx->qpn_mask = pow2_at_least(se_settings()->max_qp) - 1;
+	ctx->qpn_used = calloc(ctx->qpn_mask + 1, 1);
+	if (!ctx->qpn_used) {
+		free(ctx);
+		return NULL;
+	}
+	return ctx;
+}
+
+int se_ctx_open(uint32_t dev, bool cloexec)
+{
+	struct se_ctx *ctx = NULL;
+	struct stat st;
+	int fd, rc = 0;
+
+	fd = memfd_create("softefa", cloexec ? MFD_CLOEXEC : 0);
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)SE_SPACE_SIZE) || se_real.fstat(fd, &st))
+		rc = -errno;
+	else if (!(ctx = ctx_new(dev, &st)))
+		rc = -ENOMEM;
+	if (rc) {
+		se_real.close(fd);
+		return rc;
+	}
+	se_engine_lock();
+	se_list_append(&contexts, &ctx->node);
+	atomic_fetch_add(&ncontexts, 1);
+	se_engine_unlock();
+	se_log(SE_LOG_COMMAND, "uverbs%u opened as fd %d", dev, fd);
+	return fd;
+}
+
+struct se_ctx *se_ctx_find(const struct stat *st)
+{
+	struct se_list *n, *nx;
+
+	se_list_each(n, nx, &contexts) {
+		struct se_ctx *ctx = se_container(n, struct se_ctx, node);
+
+		if (ctx->st_ino == st->st_ino && ctx->st_dev == st->st_dev)
+			return ctx;
+	}
+	return NULL;
+}
+
+bool se_ctx_any(void)
+{
+	return atomic_load_explicit(&ncontexts, memory_order_relaxed) != 0;
+}
+
+void se_ctx_forget_all(void)
+{
+	struct se_list *n, *nx;
+
+	se_list_each(n, nx, &contexts)
+		se_container(n, struct se_ctx, node)->dead = true;
+}
+
+static void destroy(struct se_obj *obj)
+{
+	switch (obj->type) {
+	case SE_PD:
+		se_pd_destroy(se_container(obj, struct se_pd, obj));
+		break;
+	case SE_MR:
+		se_mr_destroy(se_container(obj, struct se_mr, obj));
+		break;
+	case SE_AH:
+		se_ah_destroy(se_container(obj, struct se_ah, obj));
+		break;
+	case SE_CQ:
+		se_cq_destroy(se_container(obj, struct se_cq, obj), &(uint32_t){0});
+		break;
+	case SE_QP:
+		se_qp_destroy(se_container(obj, struct se_qp, obj));
+		break;
+	}
+}
+
+void se_ctx_close(struct se_ctx *ctx)
+{
+	/* users before what they use */
+	static const enum se_type order[] = {SE_QP, SE_CQ, SE_AH, SE_MR, SE_PD};
+
+	ctx->space.fd = -1;
+	for (unsigned t = 0; !ctx->dead && t < sizeof(order) / sizeof(order[0]); t++)
+		for (uint32_t h = 0; h < ctx->nobj; h++)
+			if (ctx->obj[h] && ctx->obj[h]->type == order[t])
+				destroy(ctx->obj[h]);
+	se_channel_close_all(ctx);
+	se_space_fini(&ctx->space);
+	se_list_remove(&ctx->node);
+	atomic_fetch_sub(&ncontexts, 1);
+	free(ctx->obj);
+	free(ctx->qpn_used);
+	free(ctx);
+}
+
+int se_ctx_add(struct se_ctx *ctx, struct se_obj *obj, enum se_type type)
+{
+	uint32_t h = ctx->low_free;
+
+	while (h < ctx->nobj && ctx->obj[h])
+		h++;
+	if (h == ctx->nobj) {
+		uint32_t n = ctx->nobj ? 2 * ctx->nobj : 64;
+		struct se_obj **p = realloc(ctx->obj, n * sizeof(struct se_obj *));
+
+		if (!p)
+			return -ENOMEM;
+		memset(p + ctx->nobj, 0, (n - ctx->nobj) * sizeof(struct se_obj *));
+		ctx->obj = p;
+		ctx->nobj = n;
+	}
+	ctx->obj[h] = obj;
+	ctx->low_free = h + 1;
+	ctx->count[type]++;
+	obj->type = type;
+	obj->handle = h;
+	obj->ctx = ctx;
+	return 0;
+}
+
+void se_ctx_del(struct se_obj *obj)
+{
+	struct se_ctx *ctx = obj->ctx;
+
+	ctx->obj[obj->handle] = NULL;
+	ctx->count[obj->type]--;
+	if (obj->handle < ctx->low_free)
+		ctx->low_free = obj->handle;
+}
+
+struct se_obj *se_ctx_get(const struct se_ctx *ctx, uint32_t handle, enum se_type type)
+{
+	if (handle >= ctx->nobj || !ctx->obj[handle] || ctx->obj[handle]->type != type)
+		return NULL;
+	return ctx->obj[handle];
+}

@@ -1,0 +1,579 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* The shared memory of a host's processes: membership, and numbers unique per device. */
+#include "fabric.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "settings.h"
+
+#define MAGIC      0x736f667465666131u /* "softefa1" */
+#define KEY_COUNT  (1u << SE_KEY_BITS)
+#define KEY_GENS   (1u << (24 - SE_KEY_BITS))
+#define KEY_LIVE   (1u << 31)
+
+struct member {
+	pthread_mutex_t alive; /* robust; held by the engine thread of the member */
+	_Atomic uint64_t incarnation;
+	pid_t pid;
+	struct se_mail mail;
+};
+
+struct ah {
+	struct se_gid gid;
+	uint32_t refs; /* sum of by_member */
+	uint16_t by_member[SE_MAX_PROC];
+};
+
+struct device {
+	uint32_t qp_count, qpn_last;
+	uint32_t key_count, key_last;
+	uint32_t ah_count, ah_top; /* numbers below ah_top have ever been used */
+	_Atomic uint16_t qpn_owner[1 << 16];     /* slot + 1 */
+	_Atomic uint32_t key[KEY_COUNT];         /* KEY_LIVE | slot << 8 | generation */
+	struct ah ah[SE_MAX_AHN];
+};
+
+struct fabric {
+	uint64_t magic;
+	pthread_mutex_t lock; /* robust: guards all but the atomics, which it only writes */
+	uint32_t closed;      /* the last member left: this file is unlinked */
+	uint64_t last_incarnation;
+	struct member member[SE_MAX_PROC];
+	struct device dev[SE_MAX_DEV];
+};
+
+static struct fabric *fab;
+static int self = SE_NO_SLOT;
+static bool left; /* at exit: objects destroyed after that have no numbers to give back */
+static char dir[128];
+
+/* ---- locks -------------------------------------------------------------------------------------- */
+
+static void robust_init(pthread_mutex_t *m)
+{
+	pthread_mutexattr_t a;
+
+	pthread_mutexattr_init(&a);
+	pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&a, PTHREAD_MUTEX_ROBUST);
+	pthread_mutex_init(m, &a);
+	pthread_mutexattr_destroy(&a);
+}
+
+/* Every change under the lock leaves the tables usable at each step, so a dead owner is no harm. */
+static void lock_fabric(struct fabric *f)
+{
+	if (pthread_mutex_lock(&f->lock) == EOWNERDEAD)
+		pthread_mutex_consistent(&f->lock);
+}
+
+static void unlock_fabric(struct fabric *f)
+{
+	pthread_mutex_unlock(&f->lock);
+}
+
+/* ---- members -------------------------------------------------------------------------------------- */
+
+static void forget_rings(int slot, uint64_t incarnation)
+{
+	char path[192];
+
+	for (int i = 0; i < SE_MAX_PROC; i++) {
+		uint64_t there = atomic_load(&fab->member[i].incarnation);
+
+		if (!there)
+			continue;
+		snprintf(path, sizeof(path), "%s/%llx.%llx", dir, (unsigned long long)incarnation,
+			 (unsigned long long)there);
+		unlink(path);
+		snprintf(path, sizeof(path), "%s/%llx.%llx", dir, (unsigned long long)there,
+			 (unsigned long long)incarnation);
+		unlink(path);
+	}
+	for (int i = 0; i < SE_MAX_PROC; i++)
+		atomic_store(&fab->member[slot].mail.ring_from[i], 0);
+}
+
+static void reclaim_device(struct device *d, int slot)
+{
+	for (uint32_t q = 0; q < 1 << 16; q++)
+		if (atomic_load_explicit(&d->qpn_owner[q], memory_order_relaxed) == slot + 1) {
+			atomic_store(&d->qpn_owner[q], 0);
+			d->qp_count--;
+		}
+	for (uint32_t k = 0; k < KEY_COUNT && d->key_count; k++) {
+		uint32_t v = atomic_load_explicit(&d->key[k], memory_order_relaxed);
+
+		if (v & KEY_LIVE && (int)(v >> 8 & 0xffff) == slot) {
+			atomic_store(&d->key[k], v & 0xff);
+			d->key_count--;
+		}
+	}
+	for (uint32_t a = 1; a < d->ah_top; a++) {
+		struct ah *ah = &d->ah[a];
+
+		if (!ah->by_member[slot])
+			continue;
+		ah->refs -= ah->by_member[slot];
+		ah->by_member[slot] = 0;
+		if (!ah->refs)
+			d->ah_count--;
+	}
+}
+
+static void reclaim(int slot)
+{
+	struct member *m = &fab->member[slot];
+	uint64_t incarnation = atomic_load(&m->incarnation);
+
+	if (!incarnation)
+		return;
+	atomic_store(&m->incarnation, 0);
+	for (int d = 0; d < SE_MAX_DEV; d++)
+		if (fab->dev[d].qp_count || fab->dev[d].key_count || fab->dev[d].ah_count)
+			reclaim_device(&fab->dev[d], slot);
+	forget_rings(slot, incarnation);
+}
+
+/* Is the slot's owner dead? If so its mutex is ours now, and free again afterwards. */
+static bool reclaim_if_dead(int slot)
+{
+	struct member *m = &fab->member[slot];
+	int rc;
+
+	if (!atomic_load(&m->incarnation))
+		return true;
+	rc = pthread_mutex_trylock(&m->alive);
+	if (rc == EBUSY)
+		return false;
+	if (rc == EOWNERDEAD)
+		pthread_mutex_consistent(&m->alive);
+	pthread_mutex_unlock(&m->alive);
+	se_log(SE_LOG_COMMAND, "process %d is gone, its numbers are free again", (int)m->pid);
+	reclaim(slot);
+	return true;
+}
+
+/* ---- the file -------------------------------------------------------------------------------------- */
+
+static uint64_t namespace_id(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 ? (uint64_t)st.st_ino : 0;
+}
+
+static void name_dir(void)
+{
+	uint64_t layout = sizeof(struct fabric) ^ MAGIC, h;
+
+	h = se_hash(&layout, sizeof(layout), namespace_id("/proc/self/ns/net"));
+	h = se_hash(&h, sizeof(h), namespace_id("/proc/self/ns/pid"));
+	snprintf(dir, sizeof(dir), "/dev/shm/softefa-%u-%s-%08x", (unsigned)geteuid(),
+		 se_settings()->domain, (unsigned)h);
+}
+
+static int make_dir(void)
+{
+	struct stat st;
+
+	if (mkdir(dir, 0700) && errno != EEXIST) {
+		se_log(SE_LOG_ERROR, "mkdir %s: %s", dir, strerror(errno));
+		return -errno;
+	}
+	if (lstat(dir, &st))
+		return -errno;
+	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 077) {
+		se_log(SE_LOG_ERROR, "%s is not a private folder of user %u", dir, (unsigned)geteuid());
+		return -EACCES;
+	}
+	return 0;
+}
+
+static struct fabric *map_fabric(int fd)
+{
+	void *p = mmap(NULL, sizeof(struct fabric), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* Fill a new file under a private name, then link it to @path: it appears finished or not at all. */
+static int create_file(const char *path)
+{
+	char tmp[160];
+	struct fabric *f;
+	int fd, rc = 0;
+
+	snprintf(tmp, sizeof(tmp), "%s/new.%d", dir, (int)getpid());
+	unlink(tmp);
+	fd = open(tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, sizeof(struct fabric)) || !(f = map_fabric(fd))) {
+		rc = -errno;
+	} else {
+		robust_init(&f->lock);
+		for (int i = 0; i < SE_MAX_PROC; i++)
+			robust_init(&f->member[i].alive);
+		f->magic = MAGIC;
+		if (link(tmp, path) && errno != EEXIST)
+			rc = -errno;
+		munmap(f, sizeof(*f));
+	}
+	unlink(tmp);
+	close(fd);
+	return rc;
+}
+
+static int open_file(const char *path, struct fabric **out)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW), rc = 0;
+	struct stat st;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) || st.st_size != sizeof(struct fabric) || !(*out = map_fabric(fd)))
+		rc = -EINVAL;
+	else if ((*out)->magic != MAGIC)
+		rc = -EINVAL;
+	close(fd);
+	return rc;
+}
+
+/* Map the fabric and return with its lock held. The last member may be leaving at this moment. */
+static int open_fabric(struct fabric **out)
+{
+	char path[160];
+	int rc;
+
+	name_dir();
+	snprintf(path, sizeof(path), "%s/fabric", dir);
+	for (int attempt = 0; attempt < 100; attempt++) {
+		rc = make_dir();
+		if (rc)
+			return rc;
+		rc = open_file(path, out);
+		if (rc == -ENOENT) {
+			rc = create_file(path);
+			if (rc && rc != -ENOENT)
+				break;
+			continue;
+		}
+		if (rc)
+			break;
+		lock_fabric(*out);
+		if (!(*out)->closed)
+			return 0;
+		unlock_fabric(*out);
+		munmap(*out, sizeof(**out));
+	}
+	se_log(SE_LOG_ERROR, "%s: %s", path, rc ? strerror(-rc) : "comes and goes");
+	return rc ? rc : -EBUSY;
+}
+
+/* ---- membership -------------------------------------------------------------------------------------- */
+
+static int claim_slot(void)
+{
+	for (int i = 0; i < SE_MAX_PROC; i++) {
+		struct member *m = &fab->member[i];
+
+		if (!reclaim_if_dead(i))
+			continue;
+		m->pid = getpid();
+		atomic_store(&m->mail.sleeping, 0);
+		for (int w = 0; w < SE_MAX_PROC / 64; w++)
+			atomic_store(&m->mail.ready[w], 0);
+		atomic_store(&m->incarnation, ++fab->last_incarnation);
+		return i;
+	}
+	se_log(SE_LOG_ERROR, "%d processes share domain %s already", SE_MAX_PROC, se_settings()->domain);
+	return -EUSERS;
+}
+
+int se_fabric_join(int (*start_engine)(void))
+{
+	int rc;
+
+	if (self != SE_NO_SLOT)
+		return 0;
+	if (left)
+		return -ESHUTDOWN;
+	/* Peers read this process's memory; under Yama they must be allowed to. */
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+	rc = open_fabric(&fab);
+	if (rc)
+		return rc;
+	rc = claim_slot();
+	if (rc >= 0) {
+		self = rc;
+		rc = start_engine();
+		if (rc) {
+			reclaim(self);
+			self = SE_NO_SLOT;
+		}
+	}
+	unlock_fabric(fab);
+	if (rc) {
+		munmap(fab, sizeof(*fab));
+		fab = NULL;
+	}
+	return rc;
+}
+
+static bool anybody_left(void)
+{
+	for (int i = 0; i < SE_MAX_PROC; i++)
+		if (!reclaim_if_dead(i))
+			return true;
+	return false;
+}
+
+void se_fabric_leave(void)
+{
+	char path[160];
+
+	if (self == SE_NO_SLOT)
+		return;
+	lock_fabric(fab);
+	reclaim(self);
+	self = SE_NO_SLOT;
+	left = true;
+	if (!anybody_left()) {
+		fab->closed = 1;
+		snprintf(path, sizeof(path), "%s/fabric", dir);
+		unlink(path);
+		rmdir(dir);
+	}
+	unlock_fabric(fab);
+}
+
+void se_fabric_forget(void)
+{
+	if (fab)
+		munmap(fab, sizeof(*fab));
+	fab = NULL;
+	self = SE_NO_SLOT;
+	left = false;
+}
+
+int se_fabric_self(void)
+{
+	return self;
+}
+
+uint64_t se_fabric_incarnation(int slot)
+{
+	return atomic_load_explicit(&fab->member[slot].incarnation, memory_order_acquire);
+}
+
+pid_t se_fabric_pid(int slot)
+{
+	return fab->member[slot].pid;
+}
+
+const char *se_fabric_dir(void)
+{
+	return dir;
+}
+
+void se_fabric_hold(void)
+{
+	if (pthread_mutex_lock(&fab->member[self].alive) == EOWNERDEAD)
+		pthread_mutex_consistent(&fab->member[self].alive);
+}
+
+void se_fabric_release(void)
+{
+	pthread_mutex_unlock(&fab->member[self].alive);
+}
+
+bool se_fabric_gone(int slot, uint64_t incarnation)
+{
+	bool gone = true;
+
+	if (se_fabric_incarnation(slot) != incarnation)
+		return true;
+	if (slot == self)
+		return false;
+	lock_fabric(fab);
+	if (se_fabric_incarnation(slot) == incarnation)
+		gone = reclaim_if_dead(slot);
+	unlock_fabric(fab);
+	return gone;
+}
+
+struct se_mail *se_fabric_mail(int slot)
+{
+	return &fab->member[slot].mail;
+}
+
+void se_mail_kick(struct se_mail *mail)
+{
+	atomic_store(&mail->sleeping, 0);
+	atomic_fetch_add(&mail->wake, 1);
+	syscall(SYS_futex, &mail->wake, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+void se_mail_wake(struct se_mail *mail)
+{
+	/* Pairs with "sleeping = 1, look again, sleep" in idle.c. */
+	if (atomic_load(&mail->sleeping))
+		se_mail_kick(mail);
+}
+
+/* ---- QPNs -------------------------------------------------------------------------------------------- */
+
+int se_fabric_qpn_get(int dev, const uint8_t *used, uint32_t mask, uint32_t max)
+{
+	struct device *d = &fab->dev[dev];
+	int rc = -ENOMEM;
+
+	if (left)
+		return -ESHUTDOWN;
+	lock_fabric(fab);
+	for (uint32_t n = 0; n < 1 << 16 && d->qp_count < max; n++) {
+		uint16_t qpn = (uint16_t)++d->qpn_last;
+
+		/* 0 and 1 mean other things in verbs. */
+		if (qpn < 2 || used[qpn & mask] || atomic_load(&d->qpn_owner[qpn]))
+			continue;
+		atomic_store(&d->qpn_owner[qpn], (uint16_t)(self + 1));
+		d->qp_count++;
+		rc = qpn;
+		break;
+	}
+	unlock_fabric(fab);
+	return rc;
+}
+
+void se_fabric_qpn_put(int dev, uint16_t qpn)
+{
+	if (left)
+		return;
+	lock_fabric(fab);
+	atomic_store(&fab->dev[dev].qpn_owner[qpn], 0);
+	fab->dev[dev].qp_count--;
+	unlock_fabric(fab);
+}
+
+int se_fabric_qpn_owner(int dev, uint16_t qpn)
+{
+	return atomic_load_explicit(&fab->dev[dev].qpn_owner[qpn], memory_order_acquire) - 1;
+}
+
+/* ---- AHNs -------------------------------------------------------------------------------------------- */
+
+/* The number of @gid, or a free one for it, or 0. */
+static uint32_t find_ahn(struct device *d, const struct se_gid *gid, uint32_t max)
+{
+	uint32_t a, free_one = 0;
+
+	for (a = 1; a < d->ah_top; a++) {
+		if (!d->ah[a].refs)
+			free_one = free_one ? free_one : a;
+		else if (memcmp(&d->ah[a].gid, gid, sizeof(*gid)) == 0)
+			return a;
+	}
+	if (d->ah_count >= max)
+		return 0;
+	if (free_one)
+		return free_one;
+	return d->ah_top < SE_MAX_AHN ? (d->ah_top ? d->ah_top : 1) : 0;
+}
+
+int se_fabric_ahn_get(int dev, const struct se_gid *gid, uint32_t max)
+{
+	struct device *d = &fab->dev[dev];
+	int rc = -ENOMEM;
+	uint32_t a;
+
+	if (left)
+		return -ESHUTDOWN;
+	lock_fabric(fab);
+	a = find_ahn(d, gid, max);
+	if (a && d->ah[a].by_member[self] < UINT16_MAX) {
+		struct ah *ah = &d->ah[a];
+
+		if (a >= d->ah_top)
+			d->ah_top = a + 1;
+		if (!ah->refs) {
+			ah->gid = *gid;
+			d->ah_count++;
+		}
+		ah->refs++;
+		ah->by_member[self]++;
+		rc = (int)a;
+	}
+	unlock_fabric(fab);
+	return rc;
+}
+
+void se_fabric_ahn_put(int dev, uint16_t ahn)
+{
+	struct ah *ah = &fab->dev[dev].ah[ahn];
+
+	if (left)
+		return;
+	lock_fabric(fab);
+	ah->by_member[self]--;
+	if (--ah->refs == 0)
+		fab->dev[dev].ah_count--;
+	unlock_fabric(fab);
+}
+
+/* ---- memory keys --------------------------------------------------------------------------------------- */
+
+int se_fabric_key_get(int dev, uint32_t max, uint32_t *key)
+{
+	struct device *d = &fab->dev[dev];
+	int rc = -ENOMEM;
+
+	if (left)
+		return -ESHUTDOWN;
+	lock_fabric(fab);
+	for (uint32_t n = 0; n < KEY_COUNT && d->key_count < max; n++) {
+		uint32_t i = ++d->key_last & (KEY_COUNT - 1), v = atomic_load(&d->key[i]), gen;
+
+		if (i == 0 || v & KEY_LIVE)
+			continue;
+		gen = ((v & 0xff) + 1) % KEY_GENS;
+		atomic_store(&d->key[i], KEY_LIVE | (uint32_t)self << 8 | gen);
+		d->key_count++;
+		*key = gen << SE_KEY_BITS | i;
+		rc = 0;
+		break;
+	}
+	unlock_fabric(fab);
+	return rc;
+}
+
+void se_fabric_key_put(int dev, uint32_t key)
+{
+	_Atomic uint32_t *k = &fab->dev[dev].key[SE_KEY_INDEX(key)];
+
+	if (left)
+		return;
+	lock_fabric(fab);
+	atomic_store(k, atomic_load(k) & 0xff);
+	fab->dev[dev].key_count--;
+	unlock_fabric(fab);
+}
+
+bool se_fabric_key_live(int dev, uint32_t key, int slot)
+{
+	uint32_t v = atomic_load_explicit(&fab->dev[dev].key[SE_KEY_INDEX(key)], memory_order_acquire);
+
+	return v == (KEY_LIVE | (uint32_t)slot << 8 | key >> SE_KEY_BITS);
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* The idle policy. */
+#include "idle.h"
+
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine.h"
+#include "link.h"
+#include "settings.h"
+
+#define CROWDED_US     300      /* a yield that takes longer did not find a free core */
+#define BACKOFF_MIN_US 50000
+#define BACKOFF_MAX_US 2000000
+#define NAP_US         20
+#define LONG_NAP_US    100      /* after SETTLE_US without work */
+#define DEEP_NAP_US    2000     /* after DEEP_US */
+#define SETTLE_US      10000
+#define DEEP_US        100000
+
+/* Say that we sleep, look once more, sleep: pairs with se_mail_wake(). */
+static void nap(struct se_mail *mail, uint32_t seen, const struct timespec *timeout)
+{
+	atomic_store(&mail->sleeping, 1);
+	if (!se_link_mail())
+		syscall(SYS_futex, &mail->wake, FUTEX_WAIT, seen, timeout, NULL, 0);
+	atomic_store(&mail->sleeping, 0);
+}
+
+static void nap_us(struct se_mail *mail, uint32_t seen, long us)
+{
+	struct timespec ts = {us / 1000000, us % 1000000 * 1000};
+
+	nap(mail, seen, &ts);
+}
+
+static void yield(struct se_idle *idle, uint64_t now_us)
+{
+	uint64_t took;
+
+	sched_yield();
+	took = se_now_us() - now_us;
+	if (took < CROWDED_US) {
+		idle->backoff_us = 0;
+		return;
+	}
+	idle->crowded = true;
+	idle->backoff_us = idle->backoff_us ? 2 * idle->backoff_us : BACKOFF_MIN_US;
+	if (idle->backoff_us > BACKOFF_MAX_US)
+		idle->backoff_us = BACKOFF_MAX_US;
+	idle->retry_us = now_us + took + idle->backoff_us;
+}
+
+void se_idle_wait(struct se_idle *idle, uint64_t now_us, struct se_mail *mail, uint32_t seen,
+		  bool poll)
+{
+	uint64_t since = now_us - idle->last_work_us;
+
+	if (!poll) {
+		nap(mail, seen, NULL);
+		return;
+	}
+	if (idle->crowded && now_us >= idle->retry_us)
+		idle->crowded = false;
+	if (since < se_settings()->spin_us && !idle->crowded)
+		yield(idle, now_us);
+	else if (since < SETTLE_US)
+		nap_us(mail, seen, NAP_US);
+	else
+		nap_us(mail, seen, since < DEEP_US ? LONG_NAP_US : DEEP_NAP_US);
+}

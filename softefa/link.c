@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* Rings between processes. */
+#include "link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "fabric.h"
+#include "log.h"
+
+#define RING_SLOTS 512
+
+struct ring {
+	_Alignas(64) _Atomic uint32_t head; /* written by the sender */
+	_Alignas(64) _Atomic uint32_t tail; /* written by the receiver */
+	_Alignas(64) uint8_t slot[RING_SLOTS][SE_MSG_SIZE];
+};
+
+/* One end of a ring. Indices run freely; their copies here save the other side's cache line. */
+struct end {
+	struct ring *ring;
+	uint64_t incarnation; /* of the member at the other end */
+	uint32_t head, tail;
+};
+
+static struct end out[SE_MAX_PROC], in[SE_MAX_PROC];
+static uint64_t unflushed[SE_MAX_PROC / 64], unread[SE_MAX_PROC / 64];
+
+static void set_bit(uint64_t *map, int bit)
+{
+	map[bit / 64] |= 1ull << (bit % 64);
+}
+
+static void end_close(struct end *e)
+{
+	if (e->ring)
+		munmap(e->ring, sizeof(*e->ring));
+	memset(e, 0, sizeof(*e));
+}
+
+static struct ring *ring_map(uint64_t from, uint64_t to, int flags)
+{
+	struct ring *r = NULL;
+	char path[192];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%llx.%llx", se_fabric_dir(), (unsigned long long)from,
+		 (unsigned long long)to);
+	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+	if (fd >= 0 && (!flags || ftruncate(fd, sizeof(*r)) == 0)) {
+		r = mmap(NULL, sizeof(*r), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		r = r == MAP_FAILED ? NULL : r;
+	}
+	/* A sender that died took its unread ring with it: no error. */
+	if (!r && errno != ENOENT)
+		se_log(SE_LOG_ERROR, "ring %s: %s", path, strerror(errno));
+	/* Once both ends are mapped the name is of no use. */
+	if (!flags)
+		unlink(path);
+	if (fd >= 0)
+		close(fd);
+	return r;
+}
+
+/* The sender makes the ring and tells the receiver by its own incarnation. */
+static int out_open(struct end *e, int slot, uint64_t incarnation)
+{
+	int self = se_fabric_self();
+	uint64_t mine = se_fabric_incarnation(self);
+
+	end_close(e);
+	if (se_fabric_incarnation(slot) != incarnation)
+		return -ESRCH;
+	e->ring = ring_map(mine, incarnation, O_CREAT | O_EXCL);
+	if (!e->ring)
+		return -ENOMEM;
+	e->incarnation = incarnation;
+	atomic_store(&se_fabric_mail(slot)->ring_from[self], mine);
+	return 0;
+}
+
+struct se_msg *se_link_reserve(int slot, uint64_t incarnation, int *err)
+{
+	struct end *e = &out[slot];
+
+	if (e->incarnation != incarnation) {
+		*err = out_open(e, slot, incarnation);
+		if (*err)
+			return NULL;
+	}
+	if (e->head - e->tail == RING_SLOTS) {
+		/* acquire: the reader is done with what it passed */
+		e->tail = atomic_load_explicit(&e->ring->tail, memory_order_acquire);
+		if (e->head - e->tail == RING_SLOTS) {
+			*err = -EAGAIN;
+			return NULL;
+		}
+	}
+	return (struct se_msg *)e->ring->slot[e->head % RING_SLOTS];
+}
+
+void se_link_commit(int slot)
+{
+	out[slot].head++;
+	set_bit(unflushed, slot);
+}
+
+void se_link_flush(void)
+{
+	int self = se_fabric_self();
+
+	for (int w = 0; w < SE_MAX_PROC / 64; w++) {
+		while (unflushed[w]) {
+			int bit = __builtin_ctzll(unflushed[w]), slot = w * 64 + bit;
+			struct se_mail *mail = se_fabric_mail(slot);
+
+			unflushed[w] &= unflushed[w] - 1;
+			/* release: messages before head, head before the flag, the flag before
+			 * the look at sleeping (all sequentially consistent from here) */
+			atomic_store_explicit(&out[slot].ring->head, out[slot].head,
+					      memory_order_release);
+			atomic_fetch_or(&mail->ready[self / 64], 1ull << (self % 64));
+			se_mail_wake(mail);
+		}
+	}
+}
+
+/* The flag came from a new sender in that slot: its ring replaces the old one. */
+static bool in_current(struct end *e, int slot)
+{
+	int self = se_fabric_self();
+	uint64_t from = atomic_load(&se_fabric_mail(self)->ring_from[slot]);
+
+	if (e->ring && e->incarnation == from)
+		return true;
+	end_close(e);
+	if (!from)
+		return false;
+	e->ring = ring_map(from, se_fabric_incarnation(self), 0);
+	e->incarnation = from;
+	return e->ring != NULL;
+}
+
+/* Returns how many messages were taken; keeps the flag when some are left. */
+static unsigned drain(int slot, unsigned budget, bool (*deliver)(const struct se_msg *, int))
+{
+	struct end *e = &in[slot];
+	unsigned n = 0;
+
+	if (!in_current(e, slot))
+		return 0;
+	e->head = atomic_load_explicit(&e->ring->head, memory_order_acquire);
+	if (e->head - e->tail > RING_SLOTS) {
+		se_log(SE_LOG_ERROR, "ring from process %d is corrupt", (int)se_fabric_pid(slot));
+		e->head = e->tail;
+	}
+	while (e->tail != e->head && n < budget) {
+		if (!deliver((const struct se_msg *)e->ring->slot[e->tail % RING_SLOTS], slot))
+			break;
+		e->tail++;
+		n++;
+	}
+	atomic_store_explicit(&e->ring->tail, e->tail, memory_order_release);
+	if (e->tail != e->head)
+		set_bit(unread, slot);
+	return n;
+}
+
+unsigned se_link_receive(unsigned budget, bool (*deliver)(const struct se_msg *, int slot))
+{
+	struct se_mail *mail = se_fabric_mail(se_fabric_self());
+	unsigned n = 0;
+
+	for (int w = 0; w < SE_MAX_PROC / 64; w++) {
+		uint64_t todo = unread[w];
+
+		if (atomic_load_explicit(&mail->ready[w], memory_order_relaxed))
+			todo |= atomic_exchange(&mail->ready[w], 0);
+		unread[w] = 0;
+		for (; todo; todo &= todo - 1)
+			n += drain(w * 64 + __builtin_ctzll(todo), budget, deliver);
+	}
+	return n;
+}
+
+bool se_link_mail(void)
+{
+	struct se_mail *mail = se_fabric_mail(se_fabric_self());
+
+	for (int w = 0; w < SE_MAX_PROC / 64; w++)
+		if (unread[w] || atomic_load(&mail->ready[w]))
+			return true;
+	return false;
+}
+
+void se_link_close(void)
+{
+	for (int i = 0; i < SE_MAX_PROC; i++) {
+		end_close(&out[i]);
+		end_close(&in[i]);
+	}
+	memset(unflushed, 0, sizeof(unflushed));
+	memset(unread, 0, sizeof(unread));
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages between the processes of a host: for each ordered pair a ring in shared memory with one
+ * writer and one reader. The ring towards oneself is a ring like the others. Engine lock held.
+ */
+#ifndef SE_LINK_H
+#define SE_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "msg.h"
+
+/*
+ * A slot to write the next message for the member @slot into, or NULL with *err: -EAGAIN (ring
+ * full), -ESRCH (the member with @incarnation left), or why no ring could be made.
+ */
+struct se_msg *se_link_reserve(int slot, uint64_t incarnation, int *err);
+void se_link_commit(int slot);
+/* Make what was committed visible and wake who sleeps: once per pass. */
+void se_link_flush(void);
+
+/* Hand up to @budget received messages per ring to @deliver; false from it leaves the message. */
+unsigned se_link_receive(unsigned budget, bool (*deliver)(const struct se_msg *, int slot));
+
+/* Has anything arrived that was not looked at yet? */
+bool se_link_mail(void);
+/* Close all rings. After fork() the shared memory is only forgotten. */
+void se_link_close(void);
+
+#endif

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: BSD-3-Clause
+/* Moving bytes, one piece at a time. */
+#include "move.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "copy.h"
+#include "fabric.h"
+#include "log.h"
+#include "mr.h"
+
+#define PIECE (256u << 10)
+
+/* The spans of [@from, @from + @len) in @seg. */
+static unsigned spans(struct iovec *iov, const struct se_seg *seg, unsigned nseg, uint32_t from,
+		      uint32_t len)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < nseg && len; i++) {
+		uint32_t part = seg[i].len;
+
+		if (from >= part) {
+			from -= part;
+			continue;
+		}
+		part -= from;
+		if (part > len)
+			part = len;
+		iov[n++] = (struct iovec){(void *)(uintptr_t)(seg[i].addr + from), part};
+		len -= part;
+		from = 0;
+	}
+	return n;
+}
+
+/* As spans(), with the addresses that the regions have in this process; 0 when one has none. */
+static unsigned dst_spans(struct iovec *iov, const struct se_move *m, uint32_t len)
+{
+	struct se_seg here[SE_COPY_SPANS];
+
+	for (unsigned i = 0; i < m->ndst; i++) {
+		here[i] = m->dst[i];
+		here[i].addr = se_mr_resolve(m->pd, m->dst[i].key, m->dst[i].addr, m->dst[i].len,
+					     m->access);
+		if (!here[i].addr)
+			return 0;
+	}
+	return spans(iov, here, m->ndst, m->done, len);
+}
+
+/* Was the source registered all the time? Otherwise what was read may be anything. */
+static bool src_live(const struct se_move *m)
+{
+	for (unsigned i = 0; i < m->nsrc; i++)
+		if (!se_fabric_key_live(m->dev, m->src[i].key, m->slot))
+			return false;
+	return true;
+}
+
+static enum se_move_result blame(int err, const struct iovec *dst, unsigned ndst, pid_t pid)
+{
+	char byte;
+
+	if (err == -ESRCH)
+		return SE_MOVE_GONE;
+	if (err != -EFAULT) {
+		se_log(SE_LOG_ERROR, "reading the memory of process %d: error %d (see Yama, seccomp)",
+		       (int)pid, -err);
+		return SE_MOVE_DENIED;
+	}
+	for (unsigned i = 0; i < ndst; i++) {
+		uint64_t at = (uintptr_t)dst[i].iov_base;
+
+		if (se_copy_in(&byte, at, 1) || se_copy_in(&byte, at + dst[i].iov_len - 1, 1))
+			return SE_MOVE_BAD_DST;
+	}
+	return SE_MOVE_BAD_SRC;
+}
+
+enum se_move_result se_move_step(struct se_move *m)
+{
+	uint32_t left = m->len - m->done, len = left < PIECE ? left : PIECE;
+	struct iovec src[2], dst[SE_COPY_SPANS];
+	unsigned nsrc, ndst;
+	pid_t pid;
+	int rc;
+
+	if (!left)
+		return SE_MOVE_DONE;
+	ndst = dst_spans(dst, m, len);
+	if (!ndst)
+		return SE_MOVE_BAD_DST;
+	if (m->data) {
+		src[0] = (struct iovec){(void *)(uintptr_t)(m->data + m->done), len};
+		nsrc = 1;
+		pid = getpid();
+	} else {
+		nsrc = spans(src, m->src, m->nsrc, m->done, len);
+		pid = se_fabric_pid(m->slot);
+	}
+	rc = se_copy_pull(pid, dst, ndst, src, nsrc, len);
+	if (rc)
+		return blame(rc, dst, ndst, pid);
+	if (!m->data && !src_live(m))
+		return SE_MOVE_BAD_SRC;
+	m->done += len;
+	return m->done == m->len ? SE_MOVE_DONE : SE_MOVE_MORE;
+}

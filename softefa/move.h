@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bytes on their way into this process: pulled once, straight from the memory of the process that
+ * has them, in pieces, so that transfers share the engine and small ones overtake large ones.
+ */
+#ifndef SE_MOVE_H
+#define SE_MOVE_H
+
+#include "msg.h"
+#include "pd.h"
+
+struct se_move {
+	/* from: memory of the member in @slot, whose keys are on its device @dev; or @data */
+	int slot;
+	int dev;
+	const struct se_seg *src;
+	unsigned nsrc;
+	const uint8_t *data;
+	/* to: regions of @pd with @access; looked up anew for each piece */
+	const struct se_pd *pd;
+	uint32_t access;
+	const struct se_seg *dst;
+	unsigned ndst;
+	uint32_t len, done;
+};
+
+enum se_move_result {
+	SE_MOVE_DONE,
+	SE_MOVE_MORE,
+	SE_MOVE_BAD_SRC,
+	SE_MOVE_BAD_DST,
+	SE_MOVE_GONE,   /* the other process */
+	SE_MOVE_DENIED, /* the kernel does not let us read it */
+};
+
+/* Move the next piece. */
+enum se_move_result se_move_step(struct se_move *m);
+
+#endif
