@@ -6,6 +6,7 @@ Q       = $(if $(V),,@)
 
 # scripts/deps.sh provides rdma-core >= 59 here; RDMA_CORE=PREFIX names another one.
 RDMA_CORE ?= build/deps/rdma-core
+efadv     := $(RDMA_CORE)/include/infiniband/efadv.h
 
 CFLAGS ?= -O2 -g
 override CPPFLAGS += -Iinclude -isystem $(RDMA_CORE)/include -D_GNU_SOURCE
@@ -21,7 +22,7 @@ export UBSAN_OPTIONS := print_stacktrace=1
 endif
 
 # The build tree finds its rdma-core without LD_LIBRARY_PATH.
-rpath   = -Wl,-rpath,$(abspath $(RDMA_CORE))/lib
+rpath   = -Wl,-rpath,$(abspath $(RDMA_CORE))/lib:$(abspath $(RDMA_CORE))/lib64
 defs    = $(if $(SAN),,-Wl$(comma)-z$(comma)defs)
 objs    = $(patsubst %.c,$(O)/obj/%.o,$(wildcard $(1)))
 progs   = $(patsubst tests/$(1)/%.c,$(O)/$(1)/%,$(wildcard tests/$(1)/*.c))
@@ -33,10 +34,11 @@ softefa := $(filter-out %/launcher.o,$(call objs,softefa/*.c))
 host    := $(call objs,tools/host/*.c)
 testlib := $(call objs,tests/lib/*.c)
 
+all: ## libraries and tools, into build/
 all: $(O)/libsrd.a $(O)/libsrd.so $(O)/libnccl-net-efa.so $(O)/libnccl-net.so \
      $(O)/libsoftefa.so $(O)/softefa $(O)/netbench
 
-$(O)/obj/%.o: %.c
+$(O)/obj/%.o: %.c | $(efadv)
 	@echo "  CC    $<"; mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 $(O)/libsrd.a: $(core)
@@ -55,11 +57,39 @@ $(O)/softefa: $(addprefix $(O)/obj/softefa/,launcher.o settings.o sysfs.o gid.o)
 $(O)/obj/tools/%.o: override CPPFLAGS += -Itools
 $(O)/netbench: $(call objs,tools/netbench/*.c) $(host)
 	$(call link,,-lm)
+# Subjects for netbench; tcpnet-vN exports no table newer than N.
+$(O)/obj/tests/plugins/tables-v%.o: tests/plugins/tables.c
+	$(Q)$(CC) $(CPPFLAGS) -DTABLES_NEWEST=$* $(CFLAGS) -c -o $@ $<
+$(O)/plugins/tcpnet-v%.so: $(O)/obj/tests/plugins/tcpnet.o $(O)/obj/tests/plugins/tables-v%.o
+	$(call link,-shared $(defs))
+$(O)/plugins/%.so: $(O)/obj/tests/plugins/%.o $(O)/obj/tests/plugins/tables.o
+	$(call link,-shared $(defs))
+netbench_subjects := $(O)/netbench $(patsubst %,$(O)/plugins/%.so,tcpnet tcpnet-v9 nullnet)
+$(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netbench*.c)): | $(netbench_subjects)
 $(O)/unit/%: $(O)/obj/tests/unit/%.o $(testlib) $(O)/libsrd.a
 	$(call link,$(rpath),-lcriterion)
 $(O)/integration/%: $(O)/obj/tests/integration/%.o $(testlib) $(O)/libsrd.a
 	$(call link,$(rpath),-lcriterion)
 
+# A goal that tests fetches what is missing; plain make only says so.
+$(efadv): | $(if $(filter demo check% fuzz bench,$(MAKECMDGOALS)),deps)
+	@test -e $@ || { echo "$@ is missing: run make deps, or set RDMA_CORE to an rdma-core >= 59"; exit 1; }
+deps: ## install packages and rdma-core >= 59 (as root or with sudo)
+	$(Q)scripts/deps.sh
+check-peers: all ## other projects' programs on softefa; PEERS="perftest ..." for some
+	$(Q)scripts/deps.sh peers
+	$(Q)BUILD=$(O) scripts/peers.sh $(PEERS)
+lint: ## shellcheck
+	$(Q)shellcheck scripts/*.sh .ci/run
+pre-push: lint ## what a push must pass: lint, check without warnings, check under sanitizers
+	$(Q)$(MAKE) WERROR=-Werror O=build-werror check
+	$(Q)$(MAKE) WERROR=-Werror SAN=address,undefined check
+clean: ## remove all that was built, except build/deps
+	$(Q)rm -rf build-*; test ! -d build || find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} +
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@echo "with V=1 (show commands), SAN=address,undefined or thread, RDMA_CORE=PREFIX, CC=, CFLAGS="
+
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
-.PHONY: all
+.PHONY: all deps check-peers lint pre-push clean help
 .SECONDARY:
