@@ -49,6 +49,17 @@ struct srd_dv_cq {
 	bool (*wc_is_unsolicited)(struct srd_dv_cq *cq); /* release 52; not there before */
 };
 
+/* Release 59. */
+struct srd_dv_cq_ring {
+	uint64_t comp_mask;
+	uint8_t *buffer;
+	uint32_t entry_size;
+	uint32_t num_entries;
+};
+
+/* The byte of an entry, and its bit, that says that the entry is there: 1 on the first lap. */
+enum { SRD_DV_CQE_FLAGS = 3, SRD_DV_CQE_PHASE = 1u << 0 };
+
 struct srd_dv_qp_attr {
 	uint64_t comp_mask;
 	uint32_t driver_qp_type;

@@ -42,8 +42,8 @@ static int set_inline(const struct srd_qp *qp, const struct srd_wr *wr)
 	return 0;
 }
 
-/* All that is not one SGE. */
-static int set_data(const struct srd_qp *qp, const struct srd_wr *wr)
+/* All that is not one SGE. Kept apart: its locals would cost the usual request a stack frame. */
+static __attribute__((noinline)) int set_data(const struct srd_qp *qp, const struct srd_wr *wr)
 {
 	unsigned max = is_rdma(wr->op) ? 1 : qp->max_send_sge;
 
@@ -57,31 +57,39 @@ static int set_data(const struct srd_qp *qp, const struct srd_wr *wr)
 	return 0;
 }
 
-static inline int add(const struct srd_qp *qp, const struct srd_wr *wr)
+/* Name the operation; false if the QP, or EFA, has it not. */
+static inline bool set_op(const struct srd_qp *qp, struct ibv_qp_ex *ex, const struct srd_wr *wr)
 {
-	struct ibv_qp_ex *ex = qp->ex;
-
-	/* The unused bits of ops are zero, so this refuses opcodes that EFA has not, too. */
-	if (unlikely((unsigned)wr->op > 63 || !(qp->ops >> wr->op & 1)))
-		return -EOPNOTSUPP;
+	if (unlikely(!(qp->ops >> (wr->op & 63) & 1)))
+		return false;
 	ex->wr_id = wr->wr_id;
-	switch (wr->op) {
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	/* Before the switch, which is a table: the write that data protocols are made of. */
+	if (wr->op == IBV_WR_RDMA_WRITE_WITH_IMM) {
 		ibv_wr_rdma_write_imm(ex, wr->rkey, wr->raddr, htobe32(wr->imm));
-		break;
+		return true;
+	}
+	switch (wr->op) {
 	case IBV_WR_RDMA_WRITE:
 		ibv_wr_rdma_write(ex, wr->rkey, wr->raddr);
-		break;
+		return true;
 	case IBV_WR_RDMA_READ:
 		ibv_wr_rdma_read(ex, wr->rkey, wr->raddr);
-		break;
+		return true;
 	case IBV_WR_SEND_WITH_IMM:
 		ibv_wr_send_imm(ex, htobe32(wr->imm));
-		break;
-	default:
+		return true;
+	case IBV_WR_SEND:
 		ibv_wr_send(ex);
-		break;
+		return true;
+	default:
+		return false;
 	}
+}
+
+static inline int add(const struct srd_qp *qp, struct ibv_qp_ex *ex, const struct srd_wr *wr)
+{
+	if (unlikely(!set_op(qp, ex, wr)))
+		return -EOPNOTSUPP;
 	if (unlikely(wr->nsge != 1 || wr->inl)) {
 		int rc = set_data(qp, wr);
 
@@ -94,27 +102,34 @@ static inline int add(const struct srd_qp *qp, const struct srd_wr *wr)
 	return 0;
 }
 
+static __attribute__((noinline, cold)) int take_back(struct ibv_qp_ex *ex, int rc)
+{
+	ibv_wr_abort(ex);
+	return rc;
+}
+
+static __attribute__((noinline, cold)) int not_posted(const struct srd_qp *qp, int n, int rc)
+{
+	if (rc != ENOMEM)
+		return -rc;
+	return (uint32_t)n > qp->sq_depth ? -EINVAL : -EAGAIN;
+}
+
 int srd_post(struct srd_qp *qp, const struct srd_wr *wr, int n)
 {
 	struct ibv_qp_ex *ex = qp->ex;
 	int rc;
 
-	if (unlikely((unsigned)n > qp->sq_depth))
-		return -EINVAL;
 	ibv_wr_start(ex);
 	/* EFA takes signaled requests only. */
 	ex->wr_flags = IBV_SEND_SIGNALED;
-	for (const struct srd_wr *end = wr + n; wr < end; wr++) {
-		rc = add(qp, wr);
-		if (unlikely(rc)) {
-			ibv_wr_abort(ex);
-			return rc;
-		}
+	for (int i = 0; i < n; i++) {
+		rc = add(qp, ex, &wr[i]);
+		if (unlikely(rc))
+			return take_back(ex, rc);
 	}
 	rc = ibv_wr_complete(ex);
-	if (unlikely(rc))
-		return rc == ENOMEM ? -EAGAIN : -rc;
-	return 0;
+	return unlikely(rc) ? not_posted(qp, n, rc) : 0;
 }
 
 static bool receivable(const struct ibv_recv_wr *wr)

@@ -144,11 +144,16 @@ struct srd_cq_attr {
 	int comp_vector;
 };
 
+/* Poll it through srd_cq_poll() only: that keeps its own count of what was taken. */
 struct srd_cq {
 	struct ibv_cq_ex *ibv;
 	void *dv;               /* struct efadv_cq */
+	/* The entry to come, so that an empty queue is seen without a call. NULL: libefa < 59. */
+	const uint8_t *next, *first, *end;
 	uint32_t fields;
 	int cqe;                /* as granted */
+	uint8_t entry_bytes;
+	uint8_t phase;          /* of next when it is there */
 	bool unsolicited;       /* dv can tell an unsolicited write */
 	bool one_by_one;        /* libefa < 59: a poll session may hold one completion only */
 };
