@@ -66,6 +66,9 @@ $(O)/plugins/%.so: $(O)/obj/tests/plugins/%.o $(O)/obj/tests/plugins/tables.o
 	$(call link,-shared $(defs))
 netbench_subjects := $(O)/netbench $(patsubst %,$(O)/plugins/%.so,tcpnet tcpnet-v9 nullnet)
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netbench*.c)): | $(netbench_subjects)
+$(O)/obj/tests/unit/%.o: override CPPFLAGS += -Itools
+$(O)/unit/host_run $(O)/unit/host_adapt: $(host)
+$(O)/unit/netbench_payload: $(patsubst %,$(O)/obj/tools/netbench/%.o,payload reduce)
 $(O)/unit/%: $(O)/obj/tests/unit/%.o $(testlib) $(O)/libsrd.a
 	$(call link,$(rpath),-lcriterion)
 $(O)/integration/%: $(O)/obj/tests/integration/%.o $(testlib) $(O)/libsrd.a

@@ -23,6 +23,7 @@ struct child {
 	pid_t pid;	    /* 0: none, or reaped */
 	uint64_t beats;	    /* sum at the last change */
 	uint64_t beaten_ns; /* when that was */
+	bool hangs;	    /* and that was said */
 };
 
 struct supervisor {
@@ -175,6 +176,7 @@ static void watch(struct supervisor *sup)
 		last_calls(sup->boot, r, calls, sizeof(calls));
 		host_err("rank %d (pid %d) hangs: no sign of life for %d s; last calls: %s", r,
 			 (int)sup->child[r].pid, sup->run->timeout_s, calls);
+		sup->child[r].hangs = true;
 		call_off(sup, HOST_FAIL);
 	}
 }
@@ -191,7 +193,7 @@ static void kill_all(struct supervisor *sup)
 		if (!pid)
 			continue;
 		last_calls(sup->boot, r, calls, sizeof(calls));
-		if (silence_ns(sup, r, now) >= stale_ns)
+		if (!sup->child[r].hangs && silence_ns(sup, r, now) >= stale_ns)
 			host_err("rank %d (pid %d) was stuck when killed; last calls: %s", r,
 				 (int)pid, calls);
 		kill(pid, SIGKILL);
