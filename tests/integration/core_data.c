@@ -191,8 +191,7 @@ ParameterizedTest(struct param *p, data, write_lands)
 	struct srd_wr wr;
 	struct srd_wc wc;
 
-	loop_init(&l, &(struct loop_attr){.td = p->td});
-	loop_need(&l.dev, SRD_CAP_RDMA_WRITE);
+	loop_init(&l, &(struct loop_attr){.td = p->td, .need = SRD_CAP_RDMA_WRITE});
 	loop_fill(l.buf, p->len, 7);
 	wr = loop_wr(&l, IBV_WR_RDMA_WRITE, 0, p->len, LOOP_B + 3);
 	cr_assert(zero(int, srd_post(&l.a, &wr, 1)));
@@ -214,8 +213,7 @@ ParameterizedTest(struct param *p, data, read_fetches)
 	struct loop l;
 	struct srd_wr wr;
 
-	loop_init(&l, &(struct loop_attr){.td = p->td});
-	loop_need(&l.dev, SRD_CAP_RDMA_READ);
+	loop_init(&l, &(struct loop_attr){.td = p->td, .need = SRD_CAP_RDMA_READ});
 	loop_fill(l.buf + LOOP_B, p->len, 8);
 	wr = loop_wr(&l, IBV_WR_RDMA_READ, 5, p->len, LOOP_B);
 	cr_assert(zero(int, srd_post(&l.a, &wr, 1)));
@@ -236,8 +234,7 @@ ParameterizedTest(struct param *p, data, write_with_imm_consumes_a_receive)
 	struct srd_wr wr;
 	struct srd_wc wc;
 
-	loop_init(&l, &(struct loop_attr){.td = p->td});
-	loop_need(&l.dev, SRD_CAP_RDMA_WRITE);
+	loop_init(&l, &(struct loop_attr){.td = p->td, .need = SRD_CAP_RDMA_WRITE});
 	loop_fill(l.buf, p->len, 9);
 	loop_recv(&l, 42, 0, 1);
 	wr = loop_wr(&l, IBV_WR_RDMA_WRITE_WITH_IMM, 0, p->len, LOOP_B);
@@ -305,8 +302,7 @@ Test(data, queue_pair_may_talk_to_itself)
 	struct srd_wr wr;
 	struct srd_wc wc;
 
-	loop_init(&l, &(struct loop_attr){0});
-	loop_need(&l.dev, SRD_CAP_RDMA_READ);
+	loop_init(&l, &(struct loop_attr){.need = SRD_CAP_RDMA_READ});
 	srd_ep_local(&l.a, &ep);
 	cr_assert(zero(int, srd_peer_init(&self, &l.pd, &ep)));
 	loop_fill(l.buf + LOOP_B, 1, 12);

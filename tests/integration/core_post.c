@@ -59,8 +59,7 @@ Test(post, each_request_of_a_batch_completes_once)
 	struct srd_wc wc[N];
 	struct loop l;
 
-	loop_init(&l, &(struct loop_attr){0});
-	loop_need(&l.dev, SRD_CAP_RDMA_READ);
+	loop_init(&l, &(struct loop_attr){.need = SRD_CAP_RDMA_READ});
 	for (int i = 0; i < N; i++) {
 		wr[i] = loop_wr(&l, IBV_WR_RDMA_READ, i * LEN, LEN, LOOP_B);
 		wr[i].wr_id = i;
@@ -82,8 +81,7 @@ Test(post, batch_of_mixed_operations_runs)
 	struct srd_wr wr[3];
 	struct srd_wc wc[3];
 
-	loop_init(&l, &(struct loop_attr){0});
-	loop_need(&l.dev, SRD_CAP_RDMA_READ | SRD_CAP_RDMA_WRITE);
+	loop_init(&l, &(struct loop_attr){.need = SRD_CAP_RDMA_READ | SRD_CAP_RDMA_WRITE});
 	loop_fill(l.buf, LEN, 1);
 	loop_fill(l.buf + LOOP_B, LEN, 2);
 	loop_recv(&l, 1, LOOP_B + 4096, LEN);
@@ -153,8 +151,7 @@ Test(post, polling_makes_room_in_a_full_queue)
 	struct srd_wc *wc;
 	uint32_t depth;
 
-	loop_init(&l, &(struct loop_attr){0});
-	loop_need(&l.dev, SRD_CAP_RDMA_READ);
+	loop_init(&l, &(struct loop_attr){.need = SRD_CAP_RDMA_READ});
 	depth = l.a.sq_depth;
 	wr = loop_wr(&l, IBV_WR_RDMA_READ, 0, LEN, LOOP_B);
 	wc = calloc(depth, sizeof(*wc));
@@ -197,8 +194,7 @@ Test(post, second_piece_of_an_rdma_is_refused)
 	struct loop l;
 	struct srd_wr wr;
 
-	loop_init(&l, &(struct loop_attr){.sges = 2});
-	loop_need(&l.dev, SRD_CAP_RDMA_READ);
+	loop_init(&l, &(struct loop_attr){.sges = 2, .need = SRD_CAP_RDMA_READ});
 	wr = loop_wr(&l, IBV_WR_RDMA_READ, 0, LEN, LOOP_B);
 	wr.sge[1] = wr.sge[0];
 	wr.nsge = 2;
@@ -238,8 +234,7 @@ Test(post, inline_data_of_an_rdma_are_refused)
 	struct loop l;
 	struct srd_wr wr;
 
-	loop_init(&l, &(struct loop_attr){.max_inline = 32});
-	loop_need(&l.dev, SRD_CAP_RDMA_READ);
+	loop_init(&l, &(struct loop_attr){.max_inline = 32, .need = SRD_CAP_RDMA_READ});
 	wr = loop_wr(&l, IBV_WR_RDMA_READ, 0, 8, LOOP_B);
 	wr.inl = true;
 	cr_assert(eq(int, srd_post(&l.a, &wr, 1), -EINVAL));

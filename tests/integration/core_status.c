@@ -122,8 +122,7 @@ Test(status, read_into_a_region_without_local_write_is_5)
 	struct srd_mr mr;
 	struct srd_wr wr;
 
-	loop_init(&l, &(struct loop_attr){0});
-	loop_need(&l.dev, SRD_CAP_RDMA_READ);
+	loop_init(&l, &(struct loop_attr){.need = SRD_CAP_RDMA_READ});
 	cr_assert(zero(int, srd_mr_init(&mr, &l.pd, l.buf, LEN, 0)));
 	wr = loop_wr(&l, IBV_WR_RDMA_READ, 0, LEN, LOOP_B);
 	wr.sge[0].lkey = mr.lkey;
@@ -162,8 +161,7 @@ Test(status, unknown_remote_key_is_7)
 	struct loop l;
 	struct srd_wr wr;
 
-	loop_init(&l, &(struct loop_attr){0});
-	loop_need(&l.dev, SRD_CAP_RDMA_READ);
+	loop_init(&l, &(struct loop_attr){.need = SRD_CAP_RDMA_READ});
 	wr = loop_wr(&l, IBV_WR_RDMA_READ, 0, LEN, LOOP_B);
 	wr.rkey ^= 0x155555;
 	assert_run(&l, &wr, 7);
@@ -176,8 +174,7 @@ Test(status, target_outside_its_region_is_7)
 	struct loop l;
 	struct srd_wr wr;
 
-	loop_init(&l, &(struct loop_attr){0});
-	loop_need(&l.dev, SRD_CAP_RDMA_READ);
+	loop_init(&l, &(struct loop_attr){.need = SRD_CAP_RDMA_READ});
 	wr = loop_wr(&l, IBV_WR_RDMA_READ, 0, LEN, LOOP_BYTES - LEN + 1);
 	assert_run(&l, &wr, 7);
 	loop_fini(&l);
@@ -189,8 +186,7 @@ Test(status, read_of_a_region_without_remote_read_is_7)
 	struct srd_mr mr;
 	struct srd_wr wr;
 
-	loop_init(&l, &(struct loop_attr){0});
-	loop_need(&l.dev, SRD_CAP_RDMA_READ);
+	loop_init(&l, &(struct loop_attr){.need = SRD_CAP_RDMA_READ});
 	cr_assert(zero(int, srd_mr_init(&mr, &l.pd, l.buf, LEN, IBV_ACCESS_LOCAL_WRITE)));
 	wr = loop_wr(&l, IBV_WR_RDMA_READ, 4096, LEN, 0);
 	wr.rkey = mr.rkey;
@@ -206,8 +202,7 @@ Test(status, write_to_a_region_without_remote_write_is_7_and_leaves_it_alone)
 	struct srd_wr wr;
 	int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
 
-	loop_init(&l, &(struct loop_attr){0});
-	loop_need(&l.dev, SRD_CAP_RDMA_WRITE);
+	loop_init(&l, &(struct loop_attr){.need = SRD_CAP_RDMA_WRITE});
 	cr_assert(zero(int, srd_mr_init(&mr, &l.pd, l.buf + LOOP_B, LEN, access)));
 	loop_fill(l.buf, LEN, 1);
 	loop_fill(l.buf + LOOP_B, LEN, 2);
@@ -224,8 +219,7 @@ Test(status, region_that_was_deregistered_is_7)
 	struct loop l;
 	struct srd_wr wr;
 
-	loop_init(&l, &(struct loop_attr){0});
-	loop_need(&l.dev, SRD_CAP_RDMA_READ);
+	loop_init(&l, &(struct loop_attr){.need = SRD_CAP_RDMA_READ});
 	wr = loop_wr(&l, IBV_WR_RDMA_READ, 0, LEN, LOOP_B);
 	srd_mr_fini(&l.b_mr);
 	assert_run(&l, &wr, 7);
@@ -286,8 +280,7 @@ Test(status, write_with_imm_without_a_receive_is_10_after_the_retries)
 	struct loop l;
 	struct srd_wr wr;
 
-	loop_init(&l, &(struct loop_attr){.rnr_retry = 1});
-	loop_need(&l.dev, SRD_CAP_RDMA_WRITE);
+	loop_init(&l, &(struct loop_attr){.rnr_retry = 1, .need = SRD_CAP_RDMA_WRITE});
 	wr = loop_wr(&l, IBV_WR_RDMA_WRITE_WITH_IMM, 0, LEN, LOOP_B);
 	assert_run(&l, &wr, 10);
 	loop_fini(&l);
@@ -352,8 +345,7 @@ Test(status, rdma_to_one_who_has_no_address_handle_for_us_is_14)
 	struct loop l;
 	struct srd_wr wr;
 
-	loop_init(&l, &(struct loop_attr){.strangers = true});
-	loop_need(&l.dev, SRD_CAP_RDMA_READ);
+	loop_init(&l, &(struct loop_attr){.strangers = true, .need = SRD_CAP_RDMA_READ});
 	wr = loop_wr(&l, IBV_WR_RDMA_READ, 0, LEN, LOOP_B);
 	assert_run(&l, &wr, 14);
 	assert_still_works(&l);

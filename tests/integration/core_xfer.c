@@ -50,8 +50,7 @@ ParameterizedTest(struct param *p, xfer, write_in_chunks_arrives)
 	struct loop l;
 	struct srd_xfer x;
 
-	loop_init(&l, &(struct loop_attr){.depth = 8});
-	loop_need(&l.dev, SRD_CAP_RDMA_WRITE);
+	loop_init(&l, &(struct loop_attr){.depth = 8, .need = SRD_CAP_RDMA_WRITE});
 	loop_fill(l.buf, p->len, 1);
 	cr_assert(zero(int, srd_xfer_init(&x, &l.dev, IBV_WR_RDMA_WRITE, &l.to_b, &l.mr, 0, p->len,
 					  l.b_mr.addr + LOOP_B, l.b_mr.rkey, p->chunk)));
@@ -70,8 +69,7 @@ ParameterizedTest(struct param *p, xfer, read_in_chunks_arrives)
 	struct loop l;
 	struct srd_xfer x;
 
-	loop_init(&l, &(struct loop_attr){.depth = 8});
-	loop_need(&l.dev, SRD_CAP_RDMA_READ);
+	loop_init(&l, &(struct loop_attr){.depth = 8, .need = SRD_CAP_RDMA_READ});
 	loop_fill(l.buf + LOOP_B, p->len, 2);
 	cr_assert(zero(int, srd_xfer_init(&x, &l.dev, IBV_WR_RDMA_READ, &l.to_b, &l.mr, 0, p->len,
 					  l.b_mr.addr + LOOP_B, l.b_mr.rkey, p->chunk)));

@@ -35,10 +35,14 @@ void loop_open_dev(struct srd_dev *dev)
 	cr_assert(zero(int, srd_dev_open(dev, info.name)));
 }
 
-void loop_need(const struct srd_dev *dev, uint32_t caps)
+void loop_need(struct srd_dev *dev, uint32_t caps)
 {
-	if (caps & ~dev->attr.caps)
-		cr_skip("this device or libefa lacks capabilities %#x", caps & ~dev->attr.caps);
+	uint32_t lacking = caps & ~dev->attr.caps;
+
+	if (!lacking)
+		return;
+	srd_dev_close(dev);
+	cr_skip("this device or libefa lacks capabilities %#x", lacking);
 }
 
 struct srd_qp_attr loop_qp_attr(struct loop *l, const struct loop_attr *attr)
@@ -87,6 +91,7 @@ void loop_init(struct loop *l, const struct loop_attr *attr)
 
 	memset(l, 0, sizeof(*l));
 	loop_open_dev(&l->dev);
+	loop_need(&l->dev, attr->need);
 	if (attr->a_unsolicited || attr->b_unsolicited)
 		loop_need(&l->dev, SRD_CAP_UNSOLICITED_WRITE_RECV | SRD_CAP_RDMA_WRITE);
 	if (attr->cq_fields & SRD_CQ_SGID)

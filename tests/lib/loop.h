@@ -26,6 +26,7 @@ struct loop_attr {
 	uint32_t max_inline;
 	uint32_t cq_fields; /* SRD_CQ_* of both CQs */
 	int rnr_retry;	    /* of A; 0 = leave it to the device */
+	uint32_t need;	    /* SRD_CAP_*: skip the test without */
 };
 
 struct loop {
@@ -41,8 +42,8 @@ struct loop {
 
 /* The first EFA; skips the test when there is none. */
 void loop_open_dev(struct srd_dev *dev);
-/* Skip the test unless the device and libefa have all of @caps. */
-void loop_need(const struct srd_dev *dev, uint32_t caps);
+/* Unless the device and libefa have all of @caps, close it and skip the test. */
+void loop_need(struct srd_dev *dev, uint32_t caps);
 
 void loop_init(struct loop *l, const struct loop_attr *attr);
 void loop_fini(struct loop *l);

@@ -49,7 +49,8 @@ Test(env, unset_means_the_default)
 {
 	struct settings s = load();
 
-	cr_assert(all(eq(i64, s.num, 5), eq(i64, s.mode, 2)));
+	cr_assert(eq(i64, s.num, 5));
+	cr_assert(eq(i64, s.mode, 2));
 	cr_assert(zero(int, strcmp(s.path, "none")));
 	cr_assert(zero(int, lines));
 }
