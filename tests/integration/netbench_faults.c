@@ -130,3 +130,25 @@ ParameterizedTest(struct defect *d, netbench_faults, dead_ranks)
 {
 	expect(d);
 }
+
+/* Whoever reads only the file learns of it too. */
+Test(netbench_faults, json_holds_the_errors_and_the_exit_code)
+{
+	cmd_run(&cmd, BOUND_S,
+		"f=$(mktemp) && TCPNET_FAULT=flip:3 $B/netbench --plugin $B/plugins/tcpnet.so "
+		"--pattern stream --min 64 --max 128 --json $f; c=$?; "
+		"python3 -c \"import json; j = json.load(open('$f')); print('seen', j['exit'], "
+		"j['wrong'], [r['wrong'] for r in j['rows']])\"; rm $f; exit $c");
+	cr_assert_eq(cmd.code, 1);
+	cr_assert(cmd_says(&cmd, "seen 1 1 [1, 0]"), "%s", cmd.out);
+}
+
+Test(netbench_faults, json_is_valid_where_nothing_ran)
+{
+	cmd_run(&cmd, BOUND_S,
+		"f=$(mktemp) && $B/netbench --plugin /nonexistent.so --json $f; c=$?; "
+		"python3 -c \"import json; j = json.load(open('$f')); print('seen', j['exit'], "
+		"j['rows'])\"; rm $f; exit $c");
+	cr_assert_eq(cmd.code, 2);
+	cr_assert(cmd_says(&cmd, "seen 2 []"), "%s", cmd.out);
+}

@@ -72,7 +72,7 @@ int host_allgather(struct host_rank *self, enum host_actor actor, const void *mi
 /* The run is called off: unwind and leave. */
 bool host_over(const struct host_rank *self);
 
-/* "I am alive": at least once per pass of a polling loop and per few MiB of anything else. */
+/* "I am alive": once per pass of a polling loop, and between the pieces of what takes long. */
 static inline void host_beat(struct host_rank *self, enum host_actor actor)
 {
 	_Atomic uint64_t *beats = &self->pulse[actor].beats;

@@ -56,6 +56,10 @@ static _Noreturn void child_main(struct supervisor *sup, int rank, pid_t parent)
 	if (getppid() != parent)
 		_exit(HOST_USAGE);
 	sigprocmask(SIG_SETMASK, &sup->old_mask, NULL);
+	/* A terminal signals the whole group: the end of the run is the supervisor's affair. */
+	signal(SIGINT, SIG_IGN);
+	signal(SIGTERM, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
 	host_log_init(sup->run->program, rank);
 	code = sup->run->main(&self, sup->run->arg);
 	host_entering(&self, HOST_MAIN, "the plugin's exit handlers");

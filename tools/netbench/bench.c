@@ -115,7 +115,9 @@ static int point_run(void *arg)
 	double total_us;
 	int rc;
 
-	rc = point_warm_up(nb);
+	rc = nb_conn_hint(nb, NULL, HOST_PROGRESS);
+	if (!rc)
+		rc = point_warm_up(nb);
 	if (!rc)
 		rc = nb->pattern->begin(nb, nb->size, mode);
 	if (!rc)

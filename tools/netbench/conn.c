@@ -110,8 +110,7 @@ int nb_conns_swap_handles(struct nb *nb)
 	return rc;
 }
 
-/* Hints that NCCL gives before each attempt; a plugin may ignore them. */
-static int set_attr(struct nb *nb, const struct nb_conn *c)
+int nb_conn_hint(struct nb *nb, const struct nb_conn *c, enum host_actor actor)
 {
 	struct nccl_net_comm_attr one = {1, 1, (int32_t)nb->opt->channels, 1};
 	struct nccl_net_attr attr = {
@@ -125,7 +124,7 @@ static int set_attr(struct nb *nb, const struct nb_conn *c)
 
 	if (!nb->net.set_net_attr)
 		return 0;
-	host_entering(nb->self, HOST_SERVICE, "setNetAttr");
+	host_entering(nb->self, actor, "setNetAttr");
 	rc = nb->net.set_net_attr(&nb->net, nb->ctx, &attr);
 	return rc ? nb_call_failed(nb, c, "setNetAttr", rc) : 0;
 }
@@ -194,7 +193,7 @@ int nb_conns_connect(void *arg)
 
 			if (c->comm)
 				continue;
-			rc = set_attr(nb, c);
+			rc = nb_conn_hint(nb, c, HOST_SERVICE);
 			if (!rc)
 				rc = c->sender ? try_connect(nb, c) : try_accept(nb, c);
 			if (rc < 0)

@@ -22,6 +22,12 @@ void nb_conns_fini(struct nb *nb);
 int nb_conns_swap_handles(struct nb *nb);
 size_t nb_conns_share(const struct nb_options *opt);
 
+/*
+ * What NCCL tells a plugin through setNetAttr before each attempt to connect or accept and before
+ * each operation; nothing where the table has no such call. @conn may be NULL.
+ */
+int nb_conn_hint(struct nb *nb, const struct nb_conn *conn, enum host_actor actor);
+
 /* The only connection to or from @peer on @channel; NULL if there is none. */
 struct nb_conn *nb_conn_find(struct nb *nb, int peer, int channel, bool sender);
 

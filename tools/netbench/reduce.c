@@ -2,6 +2,8 @@
 /* Sums of floats. Inner loops have a fixed length so that gcc vectorises them at -O2 too. */
 #include "reduce.h"
 
+#include <string.h>
+
 enum { BLOCK = 256, FLOAT_BITS = 24 };
 
 static void reduce_block(float *restrict out, const float *restrict a, const float *restrict b)
@@ -42,11 +44,21 @@ static uint32_t mask_of(int nranks)
 	return (1u << bits) - 1;
 }
 
-static void values_block(int32_t *restrict value, uint64_t first, uint32_t key, uint32_t mask)
+static inline uint32_t value_at(uint64_t index, uint32_t key, uint32_t mask)
 {
-	for (int i = 0; i < BLOCK; i++)
-		value[i] +=
-			(int32_t)(mix(((uint32_t)first + (uint32_t)i) * 0x9e3779b1u + key) & mask);
+	return mix((uint32_t)index * 0x9e3779b1u + key) & mask;
+}
+
+/* Add elements first ... first + n - 1, n <= BLOCK. */
+static void values_add(int32_t *sum, uint64_t first, size_t n, uint32_t key, uint32_t mask)
+{
+	if (n == BLOCK) {
+		for (uint32_t i = 0; i < BLOCK; i++)
+			sum[i] += (int32_t)value_at((uint32_t)first + i, key, mask);
+	} else {
+		for (size_t i = 0; i < n; i++)
+			sum[i] += (int32_t)value_at(first + i, key, mask);
+	}
 }
 
 void nb_reduce_fill(float *data, uint64_t first, size_t n, int rank, int nranks, uint64_t serial)
@@ -55,9 +67,10 @@ void nb_reduce_fill(float *data, uint64_t first, size_t n, int rank, int nranks,
 
 	for (size_t i = 0; i < n; i += BLOCK) {
 		size_t len = n - i < BLOCK ? n - i : BLOCK;
-		int32_t value[BLOCK] = {0};
+		int32_t value[BLOCK];
 
-		values_block(value, first + i, key, mask);
+		memset(value, 0, len * sizeof(value[0]));
+		values_add(value, first + i, len, key, mask);
 		for (size_t j = 0; j < len; j++)
 			data[i + j] = (float)value[j];
 	}
@@ -71,10 +84,11 @@ size_t nb_reduce_check(const float *data, uint64_t first, size_t n, int nranks, 
 
 	for (size_t i = 0; i < n; i += BLOCK) {
 		size_t len = n - i < BLOCK ? n - i : BLOCK;
-		int32_t sum[BLOCK] = {0};
+		int32_t sum[BLOCK];
 
+		memset(sum, 0, len * sizeof(sum[0]));
 		for (int r = 0; r < nranks; r++)
-			values_block(sum, first + i, key_of(r, serial), mask);
+			values_add(sum, first + i, len, key_of(r, serial), mask);
 		for (size_t j = 0; j < len; j++) {
 			if (data[i + j] == (float)sum[j])
 				continue;
