@@ -8,14 +8,17 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { RANKS = 4 };
+enum { RANKS = 4, LIMIT_S = 2 };
 
 static double seconds;
 
 static int run(int (*rank_main)(struct host_rank *self, void *arg))
 {
-	struct host_run r = {
-		.program = "test", .nranks = RANKS, .timeout_s = 1, .share = 64, .main = rank_main};
+	struct host_run r = {.program = "test",
+			     .nranks = RANKS,
+			     .timeout_s = LIMIT_S,
+			     .share = 64,
+			     .main = rank_main};
 	uint64_t start_ns = host_now_ns();
 	int code = host_run(&r);
 
@@ -84,7 +87,7 @@ static int fail_at_2(struct host_rank *self, void *arg)
 Test(run, a_failing_rank_calls_off_the_others)
 {
 	cr_assert_eq(run(fail_at_2), HOST_FAIL);
-	cr_assert(seconds < 0.9, "%g s", seconds);
+	cr_assert(seconds < LIMIT_S, "%g s", seconds);
 }
 
 static int killed_at_2(struct host_rank *self, void *arg)
@@ -98,7 +101,7 @@ static int killed_at_2(struct host_rank *self, void *arg)
 Test(run, a_killed_rank_fails_the_run)
 {
 	cr_assert_eq(run(killed_at_2), HOST_FAIL);
-	cr_assert(seconds < 0.9, "%g s", seconds);
+	cr_assert(seconds < LIMIT_S, "%g s", seconds);
 }
 
 static int exits_at_2(struct host_rank *self, void *arg)
@@ -125,7 +128,7 @@ static int hangs_at_2(struct host_rank *self, void *arg)
 Test(run, a_hanging_rank_is_killed_at_the_time_limit)
 {
 	cr_assert_eq(run(hangs_at_2), HOST_FAIL);
-	cr_assert(seconds > 0.9 && seconds < 4, "%g s", seconds);
+	cr_assert(seconds >= LIMIT_S && seconds < LIMIT_S + 4, "%g s", seconds);
 }
 
 static int hangs_in_exit(struct host_rank *self, void *arg)
@@ -144,7 +147,7 @@ Test(run, a_rank_that_hangs_in_an_exit_handler_is_killed)
 static int slow_but_alive(struct host_rank *self, void *arg)
 {
 	(void)arg;
-	for (int i = 0; self->rank == 2 && i < 20; i++) {
+	for (int i = 0; self->rank == 2 && i < 30; i++) {
 		host_beat(self, HOST_PROGRESS);
 		usleep(100 * 1000);
 	}
@@ -154,5 +157,5 @@ static int slow_but_alive(struct host_rank *self, void *arg)
 Test(run, a_rank_that_beats_may_take_longer_than_the_limit)
 {
 	cr_assert_eq(run(slow_but_alive), HOST_PASS);
-	cr_assert(seconds > 1.9, "%g s", seconds);
+	cr_assert(seconds > LIMIT_S, "%g s", seconds);
 }
