@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Comms: opened, failed, closed. */
+#include "comm.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+
+/* ---- open ------------------------------------------------------------------------------------ */
+
+static void link_in(struct net_engine *e, struct net_comm *c)
+{
+	c->engine = e;
+	c->prev = NULL;
+	c->next = e->comms;
+	if (e->comms)
+		e->comms->prev = c;
+	e->comms = c;
+}
+
+static void unlink_from(struct net_engine *e, struct net_comm *c)
+{
+	if (c->prev)
+		c->prev->next = c->next;
+	else
+		e->comms = c->next;
+	if (c->next)
+		c->next->prev = c->prev;
+}
+
+static void *comm_new(size_t size, enum net_comm_kind kind)
+{
+	struct net_comm *c = aligned_alloc(_Alignof(struct net_req), size);
+
+	if (!c)
+		return NULL;
+	memset(c, 0, size);
+	c->kind = kind;
+	return c;
+}
+
+/*
+ * Address handles for all rails of the peer. Both sides need them before either may read or write:
+ * the device refuses requests from an address it does not know.
+ */
+static int meet(struct net_comm *c, int i, const union ibv_gid *gid, uint32_t qpn, uint32_t qkey)
+{
+	const struct srd_ep ep = {.gid = *gid, .qpn = qpn, .qkey = qkey};
+	int rc = srd_peer_init(&c->peer[i], &c->engine->dev->nic[i].pd, &ep);
+
+	if (!rc)
+		c->nrails = i + 1;
+	return rc;
+}
+
+int net_send_open(struct net_engine *e, uint32_t conn_id, const struct proto_handle *peer,
+		  struct net_send **out)
+{
+	int nrails = e->nrails < peer->nrails ? e->nrails : peer->nrails, rc;
+	struct net_send *s = comm_new(sizeof(*s), NET_SEND);
+
+	if (!s)
+		return -ENOMEM;
+	s->conn_id = conn_id;
+	s->next_seq = 1;
+	s->free = ~0ull;
+	for (int i = 0; i < NET_MAX_SENDS; i++)
+		s->req[i].comm = &s->c;
+	net_owner_enter(&e->owner);
+	link_in(e, &s->c);
+	rc = net_block_get(&e->slab, &s->ring);
+	for (int i = 0; i < nrails && !rc; i++) {
+		union ibv_gid gid = proto_handle_gid(peer, i);
+
+		rc = meet(&s->c, i, &gid, peer->cm.qpn, 0); /* the answer tells the rest */
+	}
+	if (rc)
+		net_comm_free(&s->c);
+	net_owner_leave(&e->owner);
+	if (!rc)
+		*out = s;
+	return rc;
+}
+
+int net_send_start(struct net_send *s, const struct proto_resp *resp)
+{
+	if (resp->nrails > s->c.nrails)
+		return -EPROTO;
+	for (int i = 0; i < resp->nrails; i++) {
+		if (memcmp(&resp->rail[i].gid, &s->c.peer[i].gid, sizeof(union ibv_gid)))
+			return -EPROTO;
+		s->c.peer[i].qpn = resp->rail[i].data_qpn;
+		s->c.peer[i].qkey = resp->rail[i].qkey;
+		s->scratch_rkey[i] = resp->scratch_rkey[i];
+	}
+	while (s->c.nrails > resp->nrails)
+		srd_peer_fini(&s->c.peer[--s->c.nrails]);
+	s->peer_id = resp->comm_id;
+	s->scratch_addr = resp->scratch_addr;
+	return 0;
+}
+
+static int recv_setup(struct net_engine *e, struct net_recv *r, const struct proto_req *req)
+{
+	int nrails = e->nrails < req->nrails ? e->nrails : req->nrails;
+	int rc = net_block_get(&e->slab, &r->mirror);
+
+	for (int i = 0; i < nrails && !rc; i++) {
+		r->ring_rkey[i] = req->ring_rkey[i];
+		rc = meet(&r->c, i, &req->rail[i].gid, req->rail[i].ctrl_qpn, req->rail[i].qkey);
+	}
+	return rc ? rc : net_engine_add_recv(e, r, &r->id);
+}
+
+int net_recv_open(struct net_engine *e, const struct proto_req *req, struct net_recv **out)
+{
+	struct net_recv *r = comm_new(sizeof(*r), NET_RECV);
+	int rc;
+
+	if (!r)
+		return -ENOMEM;
+	r->id = UINT32_MAX;
+	r->conn_id = req->conn_id;
+	r->next_seq = 1;
+	r->ring_mask = req->ring_entries - 1u;
+	r->ring_addr = req->ring_addr;
+	for (int i = 0; i < NET_RING_ENTRIES; i++)
+		r->req[i].comm = &r->c;
+	net_owner_enter(&e->owner);
+	link_in(e, &r->c);
+	/* The engine was chosen for having as many: max_recvs. */
+	r->reserve = NET_RECV_RESERVE;
+	e->imm_free -= NET_RECV_RESERVE;
+	rc = recv_setup(e, r, req);
+	if (rc)
+		net_comm_free(&r->c);
+	net_owner_leave(&e->owner);
+	if (!rc)
+		*out = r;
+	return rc;
+}
+
+/* ---- fail -------------------------------------------------------------------------------------- */
+
+static const char *gid_text(const union ibv_gid *gid, char *out, size_t len)
+{
+	return inet_ntop(AF_INET6, gid->raw, out, (socklen_t)len) ? out : "?";
+}
+
+void net_comm_fail(struct net_comm *c, int err, const char *what, const struct srd_wc *wc)
+{
+	const struct srd_peer *peer = &c->peer[0];
+	const struct net_engine *e = c->engine;
+	char here[INET6_ADDRSTRLEN], there[INET6_ADDRSTRLEN];
+
+	if (c->err)
+		return;
+	c->err = err;
+	if (c->closed)
+		return; /* nobody is interested any more */
+	gid_text(&e->dev->nic[0].dev.attr.gid, here, sizeof(here));
+	gid_text(&peer->gid, there, sizeof(there));
+	if (wc)
+		net_warn("NET/EFA: %s failed: %s (status %u); local %s %s, remote %s qp %u. %s", what,
+			 srd_status_str(wc->efa_status), wc->efa_status, e->dev->name, here, there,
+			 peer->qpn, srd_status_hint(wc->efa_status));
+	else
+		net_warn("NET/EFA: %s failed: %s; local %s %s, remote %s qp %u", what, strerror(-err),
+			 e->dev->name, here, there, peer->qpn);
+}
+
+/* ---- close ---------------------------------------------------------------------------------------- */
+
+static bool any_open(const struct net_req *req, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (req[i].in_use && req[i].to_come)
+			return true;
+	return false;
+}
+
+static bool aborted(const struct net_comm *c)
+{
+	if (c->err)
+		return true;
+	return c->kind == NET_SEND ? any_open(((const struct net_send *)c)->req, NET_MAX_SENDS)
+				   : any_open(((const struct net_recv *)c)->req, NET_RING_ENTRIES);
+}
+
+static void recv_fini(struct net_engine *e, struct net_recv *r)
+{
+	e->imm_free += r->reserve;
+	if (r->id != UINT32_MAX)
+		net_engine_del_recv(e, r->id);
+	if (r->mirror)
+		net_block_put(&e->slab, r->mirror);
+}
+
+void net_comm_free(struct net_comm *c)
+{
+	struct net_engine *e = c->engine;
+
+	unlink_from(e, c);
+	if (c->kind == NET_RECV) {
+		recv_fini(e, (struct net_recv *)c);
+	} else {
+		struct net_send *s = (struct net_send *)c;
+
+		if (s->ring)
+			net_block_put(&e->slab, s->ring);
+	}
+	for (int i = 0; i < c->nrails; i++)
+		srd_peer_fini(&c->peer[i]);
+	free(c);
+}
+
+void net_comm_close(struct net_comm *c)
+{
+	struct net_engine *e = c->engine;
+	bool recv = c->kind == NET_RECV;
+
+	net_owner_enter(&e->owner);
+	net_engine_poll(e);
+	c->closed = true;
+	/*
+	 * The peer of an aborted comm may still write: promises made to it are lost, and lines for
+	 * it may land late. The engine goes on, but is not kept when its last comm has left.
+	 */
+	if (aborted(c))
+		e->worn = true;
+	if (!c->under_way)
+		net_comm_free(c);
+	net_owner_leave(&e->owner);
+	net_engine_put(e, recv);
+}

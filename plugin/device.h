@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Devices as NCCL sees them. Each is a group of EFA functions (its rails); for now of one. What
+ * NCCL asks about is found out once; the functions are opened when the first comm needs them.
+ */
+#ifndef NET_DEVICE_H
+#define NET_DEVICE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "limits.h"
+#include "mrcache.h"
+#include "srd.h"
+
+struct net_cm;
+struct net_engine;
+
+/* One EFA function. */
+struct net_nic {
+	char name[IBV_SYSFS_NAME_MAX];
+	struct srd_dev dev;
+	struct srd_pd pd;
+};
+
+struct net_dev {
+	/* fixed once found */
+	int index;
+	char name[IBV_SYSFS_NAME_MAX];
+	char *pci_path;     /* of rail 0, or NULL */
+	uint64_t guid;
+	uint32_t speed_mbps; /* of all rails */
+	float latency_us;
+	uint8_t caps;        /* PROTO_CAP_*: what all rails can */
+	int nrails;
+	struct net_nic nic[NET_MAX_RAILS];
+	/* open */
+	pthread_mutex_t lock; /* of what follows, but for cm and mrs, which lock themselves */
+	bool open;
+	struct net_mrcache mrs;
+	struct net_cm *cm;
+	struct net_engine *engines;
+};
+
+/* Find the devices, once; returns how many there are. What is found or missing is logged. */
+int net_devs_find(void);
+/* NULL: no such device. */
+struct net_dev *net_dev_at(int index);
+/* Open its functions unless they are. */
+int net_dev_open(struct net_dev *dev);
+/* Close all devices that have no comms and no pending connections any more. */
+void net_devs_close_idle(void);
+
+#endif

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Engines: made, shared, driven. */
+#include "engine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+
+#include "comm.h"
+#include "log.h"
+#include "p2p.h"
+
+enum {
+	SQ_DEPTH = 1024,
+	RQ_DEPTH = 4096,       /* without unsolicited writes */
+	CQ_DEPTH = 16384,
+	POLL_BATCH = 16,
+	RQ_BATCH = 64,
+	SL_LOW_LATENCY = 8,
+	DRAIN_MS = 5,          /* at the end, for what is still under way */
+};
+
+static uint32_t min_u32(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+/* ---- rails ------------------------------------------------------------------------------------ */
+
+static int qp_init(struct srd_qp *qp, struct net_engine *e, struct net_rail *rail,
+		   struct net_nic *nic, uint8_t sl, uint32_t recv_wr)
+{
+	const struct srd_qp_attr attr = {
+		.send_cq = &rail->cq,
+		.recv_cq = &rail->cq,
+		.td = &rail->td,
+		.max_send_wr = min_u32(SQ_DEPTH, nic->dev.attr.max_sq_wr),
+		.max_recv_wr = recv_wr,
+		.sl = sl,
+		.unsolicited = e->unsolicited,
+	};
+	int rc = srd_qp_init(qp, &nic->pd, &attr);
+
+	return rc ? rc : srd_qp_prepare(qp, e->qkey, SRD_RNR_DEFAULT);
+}
+
+static int rail_init(struct net_engine *e, struct net_rail *rail, struct net_nic *nic)
+{
+	const struct srd_dev_attr *dev = &nic->dev.attr;
+	uint32_t rq = e->unsolicited ? 1 : min_u32(RQ_DEPTH, dev->max_rq_wr), cq_depth;
+	struct srd_cq_attr cq = {.td = &rail->td};
+	int rc;
+
+	cq_depth = min_u32(CQ_DEPTH, dev->max_cqe);
+	cq.cqe = (int)cq_depth;
+	rc = srd_td_init(&rail->td, &nic->pd);
+	if (!rc)
+		rc = srd_cq_init(&rail->cq, &nic->dev, &cq);
+	if (!rc)
+		rc = qp_init(&rail->data, e, rail, nic, 0, rq);
+	if (!rc)
+		rc = qp_init(&rail->ctrl, e, rail, nic, SL_LOW_LATENCY, 1);
+	if (rc)
+		return rc;
+	rail->data_free = rail->data.sq_depth;
+	rail->ctrl_free = rail->ctrl.sq_depth;
+	if (rail->data_free + rail->ctrl_free >= cq_depth) {
+		net_warn("NET/EFA: %s: %u completions are too few for 2 send queues of %u", nic->name,
+			 cq_depth, rail->data_free);
+		return -EOPNOTSUPP;
+	}
+	e->imm_free = min_u32(e->imm_free, cq_depth - rail->data_free - rail->ctrl_free);
+	if (!e->unsolicited) {
+		e->imm_free = min_u32(e->imm_free, rail->data.rq_depth);
+		rail->rq_missing = rail->data.rq_depth;
+	}
+	return 0;
+}
+
+static void rail_fini(struct net_rail *rail)
+{
+	srd_qp_fini(&rail->ctrl);
+	srd_qp_fini(&rail->data);
+	srd_cq_fini(&rail->cq);
+	srd_td_fini(&rail->td);
+}
+
+/* Post the receives that immediates consumed. Their buffer is never written. */
+static void rq_refill(struct net_engine *e, struct net_rail *rail, int r)
+{
+	struct ibv_sge sge = {(uintptr_t)e->scratch->mem, 64, e->scratch->lkey[r]};
+	struct ibv_recv_wr wr[RQ_BATCH];
+
+	while (rail->rq_missing) {
+		uint32_t n = min_u32(rail->rq_missing, RQ_BATCH);
+
+		for (uint32_t i = 0; i < n; i++)
+			wr[i] = (struct ibv_recv_wr){.wr_id = WR_RQ,
+						     .next = i + 1 < n ? &wr[i + 1] : NULL,
+						     .sg_list = &sge,
+						     .num_sge = 1};
+		if (srd_post_recv(&rail->data, wr, NULL))
+			return; /* tried again with the next refill */
+		rail->rq_missing -= n;
+	}
+}
+
+void net_engine_poll(struct net_engine *e)
+{
+	struct srd_wc wc[POLL_BATCH];
+
+	for (int r = 0; r < e->nrails; r++) {
+		struct net_rail *rail = &e->rail[r];
+		int n = srd_cq_poll(&rail->cq, wc, POLL_BATCH);
+
+		for (int i = 0; i < n; i++)
+			net_p2p_completed(e, rail, &wc[i]);
+		if (rail->rq_missing >= RQ_BATCH)
+			rq_refill(e, rail, r);
+	}
+}
+
+void net_engine_rails(const struct net_engine *e, struct proto_rail *rail)
+{
+	for (int i = 0; i < e->nrails; i++)
+		rail[i] = (struct proto_rail){
+			.gid = e->dev->nic[i].dev.attr.gid,
+			.data_qpn = e->rail[i].data.ibv->qp_num,
+			.ctrl_qpn = e->rail[i].ctrl.ibv->qp_num,
+			.qkey = e->qkey,
+		};
+}
+
+/* ---- create, destroy ----------------------------------------------------------------------------- */
+
+static void drain(struct net_engine *e)
+{
+	const struct timespec ms = {0, 1000000};
+
+	for (int i = 0; i < DRAIN_MS && e->comms; i++) {
+		net_engine_poll(e);
+		if (e->comms)
+			nanosleep(&ms, NULL);
+	}
+}
+
+static void engine_destroy(struct net_engine *e)
+{
+	net_owner_enter(&e->owner);
+	if (e->nrails == e->dev->nrails)
+		drain(e);
+	for (int i = 0; i < e->dev->nrails; i++)
+		rail_fini(&e->rail[i]);
+	/* Nothing can complete any more. */
+	while (e->comms)
+		net_comm_free(e->comms);
+	net_slab_fini(&e->slab);
+	for (int i = 0; i < NET_MAX_COMMS / NET_ID_PAGE; i++)
+		free(e->recvs[i]);
+	net_owner_leave(&e->owner);
+	net_owner_fini(&e->owner);
+	free(e);
+}
+
+static int engine_create(struct net_dev *dev, bool unsolicited, struct net_engine **out)
+{
+	struct srd_pd *pd[NET_MAX_RAILS];
+	struct net_engine *e = calloc(1, sizeof(*e));
+	int rc = 0;
+
+	if (!e)
+		return -ENOMEM;
+	e->dev = dev;
+	e->unsolicited = unsolicited;
+	e->imm_free = UINT32_MAX;
+	net_owner_init(&e->owner);
+	for (int i = 0; i < dev->nrails; i++)
+		pd[i] = &dev->nic[i].pd;
+	net_slab_init(&e->slab, NET_RING_ENTRIES * sizeof(struct proto_cts), pd, dev->nrails);
+	if (getrandom(&e->qkey, sizeof(e->qkey), 0) != sizeof(e->qkey))
+		rc = -EIO;
+	if (!rc)
+		rc = net_block_get(&e->slab, &e->scratch);
+	for (int i = 0; i < dev->nrails && !rc; i++)
+		rc = rail_init(e, &e->rail[i], &dev->nic[i]);
+	if (rc) {
+		engine_destroy(e);
+		return rc;
+	}
+	e->nrails = dev->nrails;
+	for (int i = 0; i < e->nrails; i++)
+		rq_refill(e, &e->rail[i], i);
+	/* A quarter of the promises is for whoever is busy. */
+	e->max_recvs = e->imm_free / NET_RECV_RESERVE / 4 * 3;
+	*out = e;
+	return 0;
+}
+
+/* ---- sharing ----------------------------------------------------------------------------------------- */
+
+/* Of this thread, or of nobody now. Device lock held. */
+static struct net_engine *find_locked(struct net_dev *dev, bool unsolicited, bool recv)
+{
+	struct net_engine *spare = NULL;
+
+	for (struct net_engine *e = dev->engines; e; e = e->next) {
+		if (e->unsolicited != unsolicited || (recv && e->nrecvs >= e->max_recvs))
+			continue;
+		if (pthread_equal(e->thread, pthread_self()))
+			return e;
+		if (e->users == 0)
+			spare = e;
+	}
+	return spare;
+}
+
+int net_engine_get(struct net_dev *dev, bool unsolicited, bool recv, struct net_engine **out)
+{
+	struct net_engine *e;
+	int rc = 0;
+
+	pthread_mutex_lock(&dev->lock);
+	e = find_locked(dev, unsolicited, recv);
+	if (!e) {
+		rc = engine_create(dev, unsolicited, &e);
+		if (!rc) {
+			e->next = dev->engines;
+			dev->engines = e;
+		}
+	}
+	if (!rc) {
+		e->thread = pthread_self();
+		e->users++;
+		e->nrecvs += recv;
+		*out = e;
+	}
+	pthread_mutex_unlock(&dev->lock);
+	return rc;
+}
+
+static void unlink_locked(struct net_dev *dev, struct net_engine *e)
+{
+	struct net_engine **p = &dev->engines;
+
+	while (*p != e)
+		p = &(*p)->next;
+	*p = e->next;
+}
+
+void net_engine_put(struct net_engine *e, bool recv)
+{
+	struct net_dev *dev = e->dev;
+
+	pthread_mutex_lock(&dev->lock);
+	e->users--;
+	e->nrecvs -= recv;
+	if (e->users == 0 && e->worn) {
+		unlink_locked(dev, e);
+		engine_destroy(e);
+	}
+	pthread_mutex_unlock(&dev->lock);
+}
+
+bool net_engines_close_locked(struct net_dev *dev)
+{
+	struct net_engine *e, *next;
+
+	for (e = dev->engines; e; e = next) {
+		next = e->next;
+		if (e->users)
+			continue;
+		unlink_locked(dev, e);
+		engine_destroy(e);
+	}
+	return dev->engines == NULL;
+}
+
+/* ---- receive comms by number ---------------------------------------------------------------------------- */
+
+int net_engine_add_recv(struct net_engine *e, struct net_recv *r, uint32_t *id)
+{
+	/* Numbers come round late: a write that was meant for a closed comm finds nobody. */
+	for (uint32_t n = 0; n < NET_MAX_COMMS; n++) {
+		uint32_t i = ++e->last_id % NET_MAX_COMMS;
+
+		if (net_engine_recv(e, i))
+			continue;
+		if (!e->recvs[i / NET_ID_PAGE])
+			e->recvs[i / NET_ID_PAGE] = calloc(NET_ID_PAGE, sizeof(struct net_recv *));
+		if (!e->recvs[i / NET_ID_PAGE])
+			return -ENOMEM;
+		e->recvs[i / NET_ID_PAGE][i % NET_ID_PAGE] = r;
+		*id = i;
+		return 0;
+	}
+	return -EUSERS;
+}
+
+void net_engine_del_recv(struct net_engine *e, uint32_t id)
+{
+	e->recvs[id / NET_ID_PAGE][id % NET_ID_PAGE] = NULL;
+}

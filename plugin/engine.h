@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What moves data: per rail of a device one completion queue and two queue pairs (data; and
+ * control, with the low-latency service level), shared by all comms that one NCCL service thread
+ * makes and the progress thread that goes with it then drives. The number of queue pairs does not
+ * depend on the number of peers.
+ *
+ * An engine is used by one thread at a time: net_owner_enter(&e->owner) first, "entered" below.
+ */
+#ifndef NET_ENGINE_H
+#define NET_ENGINE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device.h"
+#include "limits.h"
+#include "owner.h"
+#include "proto.h"
+#include "slab.h"
+#include "srd.h"
+
+struct net_comm;
+struct net_recv;
+
+/*
+ * Credits, so that no queue can overflow: a CQ has an entry for every request of both send queues
+ * and for every immediate that clear-to-send lines have promised room for.
+ */
+struct net_rail {
+	struct srd_td td;
+	struct srd_cq cq;
+	struct srd_qp data, ctrl;
+	uint32_t data_free, ctrl_free; /* send queue entries */
+	uint32_t rq_missing;           /* receives to post again; 0 with unsolicited writes */
+};
+
+enum {
+	NET_RECV_RESERVE = 8, /* immediates that each receive comm can always be promised */
+	NET_ID_PAGE = 1024,
+};
+
+struct net_engine {
+	/* device lock */
+	struct net_engine *next;
+	pthread_t thread;    /* the service thread it is for */
+	uint32_t users;      /* comms, and connections that will become one */
+	uint32_t nrecvs, max_recvs;
+	/* fixed */
+	struct net_dev *dev;
+	bool unsolicited;    /* of its queue pairs: the peer's must be the same */
+	uint32_t qkey;
+	int nrails;
+	/* entered */
+	struct net_owner owner;
+	struct net_rail rail[NET_MAX_RAILS];
+	uint32_t imm_free;   /* immediates that may still be promised, on every rail */
+	struct net_slab slab;
+	struct net_block *scratch; /* where messages of 0 bytes go, and the buffer of receives */
+	struct net_comm *comms;    /* all, closed ones with requests under way included */
+	struct net_recv **recvs[NET_MAX_COMMS / NET_ID_PAGE]; /* by number; pages come as needed */
+	uint32_t last_id;
+	bool worn;           /* promises are lost with an aborted comm: not to be kept for later */
+};
+
+/*
+ * An engine for the calling thread, with one user more; for one more receive comm when @recv. The
+ * device must be open. Not entered.
+ */
+int net_engine_get(struct net_dev *dev, bool unsolicited, bool recv, struct net_engine **out);
+void net_engine_put(struct net_engine *e, bool recv);
+/* Destroy all engines without users; true when none is left. Device lock held. */
+bool net_engines_close_locked(struct net_dev *dev);
+
+/* A number for @r; -ENOMEM, -EUSERS. Entered. */
+int net_engine_add_recv(struct net_engine *e, struct net_recv *r, uint32_t *id);
+void net_engine_del_recv(struct net_engine *e, uint32_t id);
+
+static inline struct net_recv *net_engine_recv(const struct net_engine *e, uint32_t id)
+{
+	struct net_recv **page = e->recvs[id / NET_ID_PAGE];
+
+	return page ? page[id % NET_ID_PAGE] : NULL;
+}
+
+/* Take what has completed, on all rails. Entered. */
+void net_engine_poll(struct net_engine *e);
+
+/* This side's queue pairs, for the peer. */
+void net_engine_rails(const struct net_engine *e, struct proto_rail *rail);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The bridge to NCCL's logger. */
+#include "log.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "srd.h"
+
+static _Atomic(nccl_net_log_fn) logger;
+static atomic_int probing;
+static char reason[256]; /* written while probing: one thread at a time */
+
+nccl_net_log_fn net_log_fn(void)
+{
+	return atomic_load_explicit(&logger, memory_order_relaxed);
+}
+
+static void from_srd(void *arg, enum srd_log_level level, const char *line)
+{
+	(void)arg;
+	if (atomic_load(&probing)) {
+		if (level == SRD_LOG_ERROR)
+			snprintf(reason, sizeof(reason), "%s", line);
+		net_info("NET/EFA: %s", line);
+	} else if (level <= SRD_LOG_WARN) {
+		net_warn("NET/EFA: %s", line);
+	} else {
+		net_info("NET/EFA: %s", line);
+	}
+}
+
+void net_log_to(nccl_net_log_fn fn)
+{
+	atomic_store(&logger, fn);
+	srd_log_to(from_srd, NULL);
+}
+
+void net_log_probing(int yes)
+{
+	if (yes)
+		reason[0] = '\0';
+	atomic_store(&probing, yes);
+}
+
+const char *net_log_reason(void)
+{
+	return reason;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Lines to NCCL's logger. WARN is for what a user must act on, once: NCCL keeps it as the text of
+ * its last error. Never from the data path of a healthy comm: the logger locks and formats.
+ */
+#ifndef NET_LOG_H
+#define NET_LOG_H
+
+#include "nccl_net_abi.h"
+
+/* Each init brings a logger; the newest is used, NULL silences. libsrd's lines go the same way. */
+void net_log_to(nccl_net_log_fn fn);
+nccl_net_log_fn net_log_fn(void);
+
+/*
+ * While devices are looked for, what libsrd calls errors is only the reason why there are none.
+ * Between these two calls its lines are INFO, and the last one is kept for net_log_reason().
+ */
+void net_log_probing(int yes);
+const char *net_log_reason(void);
+
+#define net_log(level, subsys, where, ...) \
+	do { \
+		nccl_net_log_fn net_log_fn_ = net_log_fn(); \
+\
+		if (net_log_fn_) \
+			net_log_fn_(level, subsys, where, __LINE__, __VA_ARGS__); \
+	} while (0)
+
+#define net_warn(...) net_log(NCCL_NET_LOG_WARN, NCCL_NET_SUBSYS_ALL, __FILE__, __VA_ARGS__)
+#define net_info(...) \
+	net_log(NCCL_NET_LOG_INFO, NCCL_NET_SUBSYS_INIT | NCCL_NET_SUBSYS_NET, __func__, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* NCCL's calls: arguments checked, -errno turned into NCCL's results; and the newest table. */
+#include "net.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "comm.h"
+#include "conn.h"
+#include "device.h"
+#include "log.h"
+#include "mrcache.h"
+#include "p2p.h"
+
+enum { MAX_COMMS = 1 << 16 }; /* of a device: what NCCL plans with */
+
+static enum nccl_net_result result(int rc)
+{
+	switch (-rc) {
+	case 0:
+		return NCCL_NET_OK;
+	case EINVAL:
+		return NCCL_NET_INVALID_ARGUMENT;
+	case EOPNOTSUPP:
+		return NCCL_NET_INVALID_USAGE;
+	case ENOMEM:
+	case ENODEV:
+	case EACCES:
+	case EPERM:
+	case EUSERS:
+		return NCCL_NET_SYSTEM_ERROR;
+	default:
+		return NCCL_NET_REMOTE_ERROR;
+	}
+}
+
+/* Of a call on a comm: whatever went wrong there, the connection is what failed. */
+static enum nccl_net_result comm_result(int rc)
+{
+	return rc ? NCCL_NET_REMOTE_ERROR : NCCL_NET_OK;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER;
+static int inits; /* not finalized yet */
+
+enum nccl_net_result net_init(nccl_net_log_fn log)
+{
+	pthread_mutex_lock(&life);
+	net_log_to(log);
+	inits++;
+	net_devs_find();
+	pthread_mutex_unlock(&life);
+	return NCCL_NET_OK;
+}
+
+enum nccl_net_result net_finalize(void)
+{
+	pthread_mutex_lock(&life);
+	if (inits && --inits == 0)
+		net_devs_close_idle();
+	pthread_mutex_unlock(&life);
+	return NCCL_NET_OK;
+}
+
+/* ---- devices ----------------------------------------------------------------------------------- */
+
+enum nccl_net_result net_devices(int *ndev)
+{
+	*ndev = net_devs_find();
+	return NCCL_NET_OK;
+}
+
+enum nccl_net_result net_properties(int dev, struct nccl_net_props_v11 *props)
+{
+	struct net_dev *d = net_dev_at(dev);
+
+	if (!d)
+		return NCCL_NET_INVALID_ARGUMENT;
+	memset(props, 0, sizeof(*props));
+	props->name = d->name;
+	props->pci_path = d->pci_path;
+	props->guid = d->guid;
+	props->ptr_support = NCCL_NET_PTR_HOST;
+	props->speed = (int)d->speed_mbps;
+	props->port = 1;
+	props->latency = d->latency_us;
+	props->max_comms = MAX_COMMS;
+	props->max_recvs = NET_MAX_RECVS;
+	props->device_type = NCCL_NET_DEV_HOST;
+	props->vdev.ndevs = 1;
+	props->vdev.devs[0] = dev;
+	props->max_p2p_bytes = NET_MAX_BYTES;
+	props->max_coll_bytes = NET_MAX_BYTES;
+	props->max_multi_request = 1;
+	return NCCL_NET_OK;
+}
+
+/* ---- connections --------------------------------------------------------------------------------- */
+
+_Static_assert((int)PROTO_HANDLE_BYTES == (int)NCCL_NET_HANDLE_BYTES, "handle");
+
+enum nccl_net_result net_listen_on(int dev, void *handle, void **listen_comm)
+{
+	struct net_dev *d = net_dev_at(dev);
+	struct net_listen *l = NULL;
+	int rc;
+
+	*listen_comm = NULL;
+	if (!d)
+		return NCCL_NET_INVALID_ARGUMENT;
+	rc = net_listen(d, handle, &l);
+	*listen_comm = l;
+	return result(rc);
+}
+
+enum nccl_net_result net_connect_to(int dev, void *handle, void **send_comm)
+{
+	struct net_dev *d = net_dev_at(dev);
+	struct net_send *s = NULL;
+	int rc;
+
+	*send_comm = NULL;
+	if (!d)
+		return NCCL_NET_INVALID_ARGUMENT;
+	rc = net_connect(d, handle, &s);
+	*send_comm = s;
+	return result(rc);
+}
+
+enum nccl_net_result net_accept_on(void *listen_comm, void **recv_comm)
+{
+	struct net_recv *r = NULL;
+	int rc = net_accept(listen_comm, &r);
+
+	*recv_comm = r;
+	return result(rc);
+}
+
+enum nccl_net_result net_close_send(void *send_comm)
+{
+	if (send_comm)
+		net_comm_close(&((struct net_send *)send_comm)->c);
+	return NCCL_NET_OK;
+}
+
+enum nccl_net_result net_close_recv(void *recv_comm)
+{
+	if (recv_comm)
+		net_comm_close(&((struct net_recv *)recv_comm)->c);
+	return NCCL_NET_OK;
+}
+
+enum nccl_net_result net_close_listen(void *listen_comm)
+{
+	if (listen_comm)
+		net_listen_close(listen_comm);
+	return NCCL_NET_OK;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------------- */
+
+static struct net_mrcache *cache_of(void *comm)
+{
+	return &((struct net_comm *)comm)->engine->dev->mrs;
+}
+
+enum nccl_net_result net_reg_mr(void *comm, void *data, size_t size, int type, void **mhandle)
+{
+	struct net_mr *mr = NULL;
+	int rc;
+
+	*mhandle = NULL;
+	if (type != NCCL_NET_PTR_HOST) {
+		net_warn("NET/EFA: memory of type %d cannot be registered, only host memory", type);
+		return NCCL_NET_INVALID_USAGE;
+	}
+	rc = net_mr_get(cache_of(comm), data, size, &mr);
+	*mhandle = mr;
+	return result(rc);
+}
+
+enum nccl_net_result net_dereg_mr(void *comm, void *mhandle)
+{
+	if (mhandle)
+		net_mr_put(cache_of(comm), mhandle);
+	return NCCL_NET_OK;
+}
+
+/* ---- data ------------------------------------------------------------------------------------------- */
+
+enum nccl_net_result net_send_to(void *send_comm, void *data, size_t size, int tag, void *mhandle,
+				 void **request)
+{
+	struct net_req *req;
+	int rc = net_isend(send_comm, data, size, tag, mhandle, &req);
+
+	*request = req;
+	return comm_result(rc);
+}
+
+enum nccl_net_result net_recv_from(void *recv_comm, int n, void **data, const size_t *sizes,
+				   const int *tags, void **mhandles, void **request)
+{
+	struct net_req *req;
+	int rc;
+
+	if (n != 1) {
+		*request = NULL;
+		net_warn("NET/EFA: a receive of %d buffers, the limit is %d", n, NET_MAX_RECVS);
+		return NCCL_NET_INVALID_USAGE;
+	}
+	rc = net_irecv(recv_comm, data[0], sizes[0], tags[0], mhandles[0], &req);
+	*request = req;
+	return comm_result(rc);
+}
+
+/* What has arrived in host memory is visible: nothing to do. */
+enum nccl_net_result net_flush(void *recv_comm, int n, void **data, int *sizes, void **mhandles,
+			       void **request)
+{
+	(void)recv_comm;
+	(void)n;
+	(void)data;
+	(void)sizes;
+	(void)mhandles;
+	*request = NULL;
+	return NCCL_NET_OK;
+}
+
+enum nccl_net_result net_test_request(void *request, int *done, int *sizes)
+{
+	uint32_t size;
+	bool ready;
+	int rc = net_test(request, &ready, &size);
+
+	*done = ready;
+	if (ready && sizes)
+		*sizes = (int)size;
+	return comm_result(rc);
+}
+
+/* ---- version 11 --------------------------------------------------------------------------------------- */
+
+static char context; /* what every communicator gets: there is nothing to tell apart */
+
+static enum nccl_net_result init_v11(void **ctx, uint64_t comm_id, struct nccl_net_config *config,
+				     nccl_net_log_fn log, nccl_net_profiler_fn profiler)
+{
+	(void)comm_id;
+	(void)config;
+	(void)profiler;
+	*ctx = &context;
+	return net_init(log);
+}
+
+static enum nccl_net_result finalize_v11(void *ctx)
+{
+	return ctx ? net_finalize() : NCCL_NET_OK;
+}
+
+static enum nccl_net_result listen_v11(void *ctx, int dev, void *handle, void **listen_comm)
+{
+	(void)ctx;
+	return net_listen_on(dev, handle, listen_comm);
+}
+
+static enum nccl_net_result connect_v11(void *ctx, int dev, void *handle, void **send_comm,
+					struct nccl_net_device_handle **dev_comm)
+{
+	(void)ctx;
+	(void)dev_comm;
+	return net_connect_to(dev, handle, send_comm);
+}
+
+static enum nccl_net_result accept_v11(void *listen_comm, void **recv_comm,
+				       struct nccl_net_device_handle **dev_comm)
+{
+	(void)dev_comm;
+	return net_accept_on(listen_comm, recv_comm);
+}
+
+static enum nccl_net_result isend_v11(void *send_comm, void *data, size_t size, int tag,
+				      void *mhandle, void *phandle, void **request)
+{
+	(void)phandle;
+	return net_send_to(send_comm, data, size, tag, mhandle, request);
+}
+
+static enum nccl_net_result irecv_v11(void *recv_comm, int n, void **data, size_t *sizes, int *tags,
+				      void **mhandles, void **phandles, void **request)
+{
+	(void)phandles;
+	return net_recv_from(recv_comm, n, data, sizes, tags, mhandles, request);
+}
+
+NET_EXPORT const struct nccl_net_v11 ncclNetPlugin_v11 = {
+	.name = NET_NAME,
+	.init = init_v11,
+	.devices = net_devices,
+	.get_properties = net_properties,
+	.listen = listen_v11,
+	.connect = connect_v11,
+	.accept = accept_v11,
+	.reg_mr = net_reg_mr,
+	.dereg_mr = net_dereg_mr,
+	.isend = isend_v11,
+	.irecv = irecv_v11,
+	.iflush = net_flush,
+	.test = net_test_request,
+	.close_send = net_close_send,
+	.close_recv = net_close_recv,
+	.close_listen = net_close_listen,
+	.finalize = finalize_v11,
+};

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The calls of NCCL's net ABI as functions, shared by the tables of all versions: newest types,
+ * NCCL's result codes.
+ */
+#ifndef NET_NET_H
+#define NET_NET_H
+
+#include "nccl_net_abi.h"
+
+#define NET_NAME "EFA"
+#define NET_EXPORT __attribute__((visibility("default")))
+
+#define NET_MAX_BYTES ((size_t)NCCL_NET_MAX_MESSAGE_V8)
+
+
+enum nccl_net_result net_init(nccl_net_log_fn log);
+enum nccl_net_result net_finalize(void);
+enum nccl_net_result net_devices(int *ndev);
+enum nccl_net_result net_properties(int dev, struct nccl_net_props_v11 *props);
+enum nccl_net_result net_listen_on(int dev, void *handle, void **listen_comm);
+enum nccl_net_result net_connect_to(int dev, void *handle, void **send_comm);
+enum nccl_net_result net_accept_on(void *listen_comm, void **recv_comm);
+enum nccl_net_result net_reg_mr(void *comm, void *data, size_t size, int type, void **mhandle);
+enum nccl_net_result net_dereg_mr(void *comm, void *mhandle);
+enum nccl_net_result net_send_to(void *send_comm, void *data, size_t size, int tag, void *mhandle,
+				 void **request);
+enum nccl_net_result net_recv_from(void *recv_comm, int n, void **data, const size_t *sizes,
+				   const int *tags, void **mhandles, void **request);
+enum nccl_net_result net_flush(void *recv_comm, int n, void **data, int *sizes, void **mhandles,
+			       void **request);
+enum nccl_net_result net_test_request(void *request, int *done, int *sizes);
+enum nccl_net_result net_close_send(void *send_comm);
+enum nccl_net_result net_close_recv(void *recv_comm);
+enum nccl_net_result net_close_listen(void *listen_comm);
+
+#endif

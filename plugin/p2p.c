@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The data path: the receiver writes a clear-to-send line into the sender's ring, the sender
+ * writes the data straight into the receiver's buffer, with an immediate that says which receive
+ * it is for. No order is assumed between any two of these.
+ */
+#include "p2p.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define likely(x)   __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+static struct proto_cts *line(struct net_block *ring, uint32_t entry)
+{
+	return (struct proto_cts *)ring->mem + entry;
+}
+
+/* ---- send --------------------------------------------------------------------------------------- */
+
+/* The line that the next send may use, or NULL. */
+static const struct proto_cts *clear_to_send(const struct net_send *s, int tag)
+{
+	const struct proto_cts *l = line(s->ring, (s->next_seq - 1) % NET_RING_ENTRIES);
+
+	/* acquire: seq is the last word that lands, the rest is read after it */
+	if (__atomic_load_n(&l->seq, __ATOMIC_ACQUIRE) != s->next_seq)
+		return NULL;
+	return likely(l->conn_id == s->conn_id && l->tag == (uint32_t)tag) ? l : NULL;
+}
+
+static int post_data(struct net_send *s, struct net_req *req, const struct proto_cts *l,
+		     const void *data, const struct net_mr *mr)
+{
+	struct net_engine *e = s->c.engine;
+	struct srd_wr wr = {
+		.wr_id = (uintptr_t)req | WR_DATA,
+		.to = &s->c.peer[0],
+		.imm = proto_imm_pack(s->peer_id, (s->next_seq - 1) % NET_RING_ENTRIES, 0, 1),
+		.op = IBV_WR_RDMA_WRITE_WITH_IMM,
+		.nsge = 1,
+	};
+
+	if (likely(req->bytes)) {
+		wr.sge[0] = (struct ibv_sge){(uintptr_t)data, req->bytes, mr->lkey[0]};
+		wr.raddr = l->addr;
+		wr.rkey = l->rkey[0];
+	} else {
+		/* The device checks address and key even then; NCCL does not vouch for them. */
+		wr.sge[0] = (struct ibv_sge){(uintptr_t)e->scratch->mem, 0, e->scratch->lkey[0]};
+		wr.raddr = s->scratch_addr;
+		wr.rkey = s->scratch_rkey[0];
+	}
+	return srd_post(&e->rail[0].data, &wr, 1);
+}
+
+static int send_entered(struct net_send *s, void *data, size_t size, int tag,
+			const struct net_mr *mr, struct net_req **out)
+{
+	struct net_engine *e = s->c.engine;
+	const struct proto_cts *l;
+	struct net_req *req;
+	int slot, rc;
+
+	if (unlikely(s->c.err))
+		return s->c.err;
+	l = clear_to_send(s, tag);
+	if (!l)
+		return 0;
+	if (unlikely(!s->free || !e->rail[0].data_free)) {
+		net_engine_poll(e);
+		return s->c.err;
+	}
+	slot = __builtin_ctzll(s->free);
+	req = &s->req[slot];
+	req->bytes = size < l->len ? (uint32_t)size : l->len;
+	rc = post_data(s, req, l, data, mr);
+	if (unlikely(rc)) {
+		net_comm_fail(&s->c, rc, "post of a send", NULL);
+		return rc;
+	}
+	s->free &= s->free - 1;
+	e->rail[0].data_free--;
+	s->c.under_way++;
+	s->next_seq++;
+	req->in_use = true;
+	req->to_come = 1;
+	*out = req;
+	return 0;
+}
+
+int net_isend(struct net_send *s, void *data, size_t size, int tag, const struct net_mr *mr,
+	      struct net_req **out)
+{
+	int rc;
+
+	*out = NULL;
+	net_owner_enter(&s->c.engine->owner);
+	rc = send_entered(s, data, size, tag, mr, out);
+	net_owner_leave(&s->c.engine->owner);
+	return rc;
+}
+
+/* ---- receive --------------------------------------------------------------------------------------- */
+
+/* Room for the immediate that will say that the data is here. */
+static bool promise(struct net_recv *r, struct net_req *req)
+{
+	struct net_engine *e = r->c.engine;
+
+	req->from_reserve = r->reserve > 0;
+	if (r->reserve)
+		r->reserve--;
+	else if (e->imm_free)
+		e->imm_free--;
+	else
+		return false;
+	return true;
+}
+
+static void promise_kept(struct net_recv *r, const struct net_req *req)
+{
+	if (req->from_reserve)
+		r->reserve++;
+	else
+		r->c.engine->imm_free++;
+}
+
+static int post_cts(struct net_recv *r, struct net_req *req, uint32_t entry)
+{
+	const struct proto_cts *l = line(r->mirror, entry % NET_RING_ENTRIES);
+	const struct srd_wr wr = {
+		.wr_id = (uintptr_t)req | WR_CTS,
+		.to = &r->c.peer[0],
+		.sge[0] = {(uintptr_t)l, sizeof(*l), r->mirror->lkey[0]},
+		.raddr = r->ring_addr + entry * sizeof(struct proto_cts),
+		.rkey = r->ring_rkey[0],
+		.op = IBV_WR_RDMA_WRITE,
+		.nsge = 1,
+	};
+
+	return srd_post(&r->c.engine->rail[0].ctrl, &wr, 1);
+}
+
+static int recv_entered(struct net_recv *r, void *data, size_t size, int tag,
+			const struct net_mr *mr, struct net_req **out)
+{
+	uint32_t entry = (r->next_seq - 1) & r->ring_mask; /* of the peer's ring */
+	struct net_req *req = &r->req[entry % NET_RING_ENTRIES];
+	struct net_engine *e = r->c.engine;
+	struct proto_cts *l;
+	int rc;
+
+	if (unlikely(r->c.err))
+		return r->c.err;
+	/* A line is not written again before its last write has completed. */
+	if (unlikely(req->in_use || req->cts_under_way || !e->rail[0].ctrl_free ||
+		     !promise(r, req))) {
+		net_engine_poll(e);
+		return r->c.err;
+	}
+	l = line(r->mirror, entry % NET_RING_ENTRIES);
+	l->addr = (uintptr_t)data;
+	l->len = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
+	l->tag = (uint32_t)tag;
+	l->conn_id = r->conn_id;
+	for (int i = 0; i < r->c.nrails; i++)
+		l->rkey[i] = mr->rkey[i];
+	l->n = 1;
+	l->seq = r->next_seq;
+	rc = post_cts(r, req, entry);
+	if (unlikely(rc)) {
+		promise_kept(r, req);
+		net_comm_fail(&r->c, rc, "post of a clear-to-send", NULL);
+		return rc;
+	}
+	e->rail[0].ctrl_free--;
+	r->c.under_way++;
+	r->next_seq++;
+	req->bytes = 0;
+	req->got = 0;
+	req->to_come = 1;
+	req->in_use = true;
+	req->cts_under_way = true;
+	*out = req;
+	return 0;
+}
+
+int net_irecv(struct net_recv *r, void *data, size_t size, int tag, const struct net_mr *mr,
+	      struct net_req **out)
+{
+	int rc;
+
+	*out = NULL;
+	net_owner_enter(&r->c.engine->owner);
+	rc = recv_entered(r, data, size, tag, mr, out);
+	net_owner_leave(&r->c.engine->owner);
+	return rc;
+}
+
+/* ---- completions ------------------------------------------------------------------------------------- */
+
+/* A piece of a message is in its buffer. Whatever does not fit an open receive is dropped. */
+static void arrived(struct net_engine *e, const struct srd_wc *wc)
+{
+	const struct proto_imm imm = proto_imm_unpack(wc->imm);
+	struct net_recv *r = net_engine_recv(e, imm.comm);
+	struct net_req *req;
+
+	if (unlikely(!r || imm.entry > r->ring_mask || imm.piece >= imm.pieces))
+		return;
+	req = &r->req[imm.entry % NET_RING_ENTRIES];
+	if (unlikely(!req->to_come || req->got & 1u << imm.piece))
+		return;
+	req->got |= (uint8_t)(1u << imm.piece);
+	req->bytes += wc->byte_len;
+	if (req->got == (1u << imm.pieces) - 1) {
+		req->to_come = 0;
+		promise_kept(r, req);
+	}
+}
+
+/* A receive that failed belongs to no comm that could be named. */
+static void __attribute__((cold)) receive_failed(struct net_engine *e, const struct srd_wc *wc)
+{
+	e->worn = true;
+	for (struct net_comm *c = e->comms; c; c = c->next)
+		if (c->kind == NET_RECV)
+			net_comm_fail(c, srd_wc_err(wc), "a receive", wc);
+}
+
+static void __attribute__((cold)) request_failed(struct net_comm *c, int kind,
+						  const struct srd_wc *wc)
+{
+	net_comm_fail(c, srd_wc_err(wc), kind == WR_CTS ? "a clear-to-send" : "a send", wc);
+}
+
+static void request_completed(struct net_rail *rail, const struct srd_wc *wc)
+{
+	struct net_req *req = (struct net_req *)(uintptr_t)(wc->wr_id & ~(uint64_t)WR_KIND);
+	struct net_comm *c = req->comm;
+	int kind = wc->wr_id & WR_KIND;
+
+	if (kind == WR_DATA)
+		rail->data_free++;
+	else
+		rail->ctrl_free++;
+	if (unlikely(wc->status != IBV_WC_SUCCESS))
+		request_failed(c, kind, wc); /* and is never done */
+	else if (kind == WR_DATA)
+		req->to_come = 0;
+	else
+		req->cts_under_way = false;
+	if (unlikely(--c->under_way == 0 && c->closed))
+		net_comm_free(c);
+}
+
+void net_p2p_completed(struct net_engine *e, struct net_rail *rail, const struct srd_wc *wc)
+{
+	if (!(wc->opcode & IBV_WC_RECV)) {
+		request_completed(rail, wc);
+		return;
+	}
+	if (!(wc->flags & SRD_WC_UNSOLICITED))
+		rail->rq_missing++;
+	if (unlikely(wc->status != IBV_WC_SUCCESS || !(wc->flags & SRD_WC_IMM)))
+		receive_failed(e, wc);
+	else
+		arrived(e, wc);
+}
+
+/* ---- test ---------------------------------------------------------------------------------------------- */
+
+static void req_free(struct net_req *req)
+{
+	req->in_use = false;
+	if (req->comm->kind == NET_SEND) {
+		struct net_send *s = (struct net_send *)req->comm;
+
+		s->free |= 1ull << (req - s->req);
+	}
+}
+
+int net_test(struct net_req *req, bool *done, uint32_t *size)
+{
+	struct net_comm *c = req->comm;
+	struct net_engine *e = c->engine;
+	int rc = 0;
+
+	net_owner_enter(&e->owner);
+	if (req->to_come)
+		net_engine_poll(e);
+	*done = !req->to_come;
+	if (*done) {
+		*size = req->bytes;
+		req_free(req);
+	} else {
+		rc = c->err;
+	}
+	net_owner_leave(&e->owner);
+	return rc;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sending and receiving. All return 0 or -errno. */
+#ifndef NET_P2P_H
+#define NET_P2P_H
+
+#include "comm.h"
+#include "mrcache.h"
+
+/* *@out stays NULL when nothing was started: to be called again. */
+int net_isend(struct net_send *s, void *data, size_t size, int tag, const struct net_mr *mr,
+	      struct net_req **out);
+int net_irecv(struct net_recv *r, void *data, size_t size, int tag, const struct net_mr *mr,
+	      struct net_req **out);
+/* *@done and, then, *@size; the request is free again. */
+int net_test(struct net_req *req, bool *done, uint32_t *size);
+
+/* One completion of an engine's rail. */
+void net_p2p_completed(struct net_engine *e, struct net_rail *rail, const struct srd_wc *wc);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The table of environment parameters. */
+#include "param.h"
+
+#include <pthread.h>
+
+#include "srd_env.h"
+
+static struct net_param param;
+
+static const struct srd_env table[] = {
+	{"NCCL_EFA_CONNECT_TIMEOUT", SRD_ENV_INT, offsetof(struct net_param, connect_timeout_s),
+	 .def = "120", .min = 0, .max = 86400,
+	 .text = "seconds until a connection that the peer does not answer fails; 0: never"},
+};
+
+static void load(void)
+{
+	srd_env_load(&param, table, sizeof(table) / sizeof(table[0]));
+}
+
+const struct net_param *net_param(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, load);
+	return &param;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The environment of the plugin: NCCL_EFA_*, one table. */
+#ifndef NET_PARAM_H
+#define NET_PARAM_H
+
+#include <stdint.h>
+
+struct net_param {
+	int64_t connect_timeout_s; /* 0: none */
+};
+
+/* Read once, by the first caller. */
+const struct net_param *net_param(void);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What goes over the wire: the connection handle, the messages of a connection, the clear-to-send
+ * line and the immediate of a write. Messages are packed byte by byte in network order; every
+ * field that comes from outside is checked here against its limit.
+ */
+#ifndef NET_PROTO_H
+#define NET_PROTO_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "limits.h"
+#include "srd.h"
+
+enum {
+	PROTO_VERSION = 1,
+	PROTO_HANDLE_BYTES = 128,
+	PROTO_MSG_BYTES = 512, /* the most a message takes */
+};
+
+/* What a device can, and a connection then uses. */
+enum {
+	PROTO_CAP_WRITE = 1u << 0,
+	PROTO_CAP_UNSOLICITED = 1u << 1,
+};
+
+/* ---- connection handle -------------------------------------------------------------------- */
+
+/*
+ * Made by listen, carried by NCCL to the connector. All rails of a device have GIDs with one
+ * prefix. The last 8 bytes of the handle are the connector's: a cookie across its retries.
+ */
+struct proto_handle {
+	struct srd_ep cm;      /* where to send the request; its GID is rail 0's */
+	uint32_t listen_id;
+	uint64_t token;        /* random: proves that the connector has this handle */
+	uint8_t caps;          /* PROTO_CAP_* */
+	uint8_t nrails;
+	uint64_t iid[NET_MAX_RAILS]; /* lower halves of the rails' GIDs, host order */
+};
+
+void proto_handle_pack(uint8_t out[PROTO_HANDLE_BYTES], const struct proto_handle *h);
+/* -EINVAL: not a handle of this plugin, or damaged. -EPROTO: of another version. */
+int proto_handle_unpack(struct proto_handle *h, const uint8_t in[PROTO_HANDLE_BYTES]);
+/* The GID of rail @i. */
+union ibv_gid proto_handle_gid(const struct proto_handle *h, int i);
+
+uint64_t proto_cookie_get(const uint8_t handle[PROTO_HANDLE_BYTES]);
+void proto_cookie_set(uint8_t handle[PROTO_HANDLE_BYTES], uint64_t cookie);
+
+/* ---- messages of a connection ------------------------------------------------------------- */
+
+enum proto_type { PROTO_REQ = 1, PROTO_RESP = 2 };
+
+/* One side's queue pairs on one rail. */
+struct proto_rail {
+	union ibv_gid gid;
+	uint32_t data_qpn, ctrl_qpn;
+	uint32_t qkey; /* of both */
+};
+
+/* The connector asks. */
+struct proto_req {
+	uint32_t listen_id;
+	uint64_t token;
+	uint32_t conn_id;      /* the connector's, echoed */
+	struct srd_ep cm;      /* where to answer */
+	uint8_t caps;          /* PROTO_CAP_*, of both sides: what is to be used */
+	uint8_t nrails;
+	struct proto_rail rail[NET_MAX_RAILS];
+	uint64_t ring_addr;    /* where clear-to-send lines go */
+	uint16_t ring_entries;
+	uint32_t ring_rkey[NET_MAX_RAILS];
+};
+
+/* The listener answers. */
+struct proto_resp {
+	uint64_t token;        /* the request's */
+	uint32_t conn_id;
+	uint32_t refused;      /* an errno, or 0; then nothing below is set */
+	uint8_t nrails;        /* used by both from now on */
+	struct proto_rail rail[NET_MAX_RAILS];
+	uint32_t comm_id;      /* to be put into immediates */
+	uint64_t scratch_addr; /* where messages of 0 bytes go */
+	uint32_t scratch_rkey[NET_MAX_RAILS];
+};
+
+/* Return the length. */
+size_t proto_req_pack(uint8_t out[PROTO_MSG_BYTES], const struct proto_req *req);
+size_t proto_resp_pack(uint8_t out[PROTO_MSG_BYTES], const struct proto_resp *resp);
+/* The type of a message, -EINVAL (not one of ours) or -EPROTO (another version). */
+int proto_type(const uint8_t *in, size_t len);
+int proto_req_unpack(struct proto_req *req, const uint8_t *in, size_t len);
+int proto_resp_unpack(struct proto_resp *resp, const uint8_t *in, size_t len);
+
+/* ---- clear to send --------------------------------------------------------------------------- */
+
+/*
+ * One buffer of a posted receive, written by the receiver into the sender's ring. seq is its last
+ * word and lands last: who sees it sees the line. It counts receives from 1 and never repeats
+ * within 2^32, so a line of the lap before is not mistaken for a new one; conn_id keeps what was on
+ * its way to an earlier comm from being taken for one of this comm.
+ */
+struct proto_cts {
+	uint64_t addr;
+	uint32_t len;
+	uint32_t tag;
+	uint32_t conn_id; /* the sender's */
+	uint32_t rkey[NET_MAX_RAILS];
+	uint8_t n, idx; /* group of receives: its size, and which one this is */
+	uint8_t flags;
+	uint8_t rail0;  /* where the first piece goes */
+	uint32_t zero;
+	uint32_t seq;
+};
+
+static_assert(sizeof(struct proto_cts) == 64, "one cache line");
+static_assert(offsetof(struct proto_cts, seq) == 60, "seq is the last word");
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "clear-to-send lines are little-endian"
+#endif
+
+/* ---- immediate --------------------------------------------------------------------------------- */
+
+/* What a write says of itself: pieces - 1 (3 bits), piece (3), ring entry (9), comm (17). */
+struct proto_imm {
+	uint32_t comm;
+	uint16_t entry;
+	uint8_t piece, pieces;
+};
+
+static_assert(NET_MAX_COMMS == 1 << 17 && NET_RING_MAX == 1 << 9 && NET_MAX_RAILS == 1 << 3,
+	      "fields of the immediate");
+
+static inline uint32_t proto_imm_pack(uint32_t comm, uint32_t entry, uint32_t piece, uint32_t pieces)
+{
+	return (pieces - 1) << 29 | piece << 26 | entry << 17 | comm;
+}
+
+static inline struct proto_imm proto_imm_unpack(uint32_t imm)
+{
+	return (struct proto_imm){
+		.comm = imm & (NET_MAX_COMMS - 1),
+		.entry = imm >> 17 & (NET_RING_MAX - 1),
+		.piece = imm >> 26 & 7,
+		.pieces = (uint8_t)((imm >> 29) + 1),
+	};
+}
+
+#endif
