@@ -126,7 +126,7 @@ Test(netbench_pass, writes_json)
 		"assert [r['size'] for r in j['rows']] == [0, 8, 64, 512], j\n"
 		"for r in j['rows']:\n"
 		"    assert r['wrong'] == 0 and 0 < r['p50_us'] <= r['p99_us'], r\n"
-		"    assert abs(r['algbw_gbps'] - r['size'] / r['time_us'] / 1e3) < 1e-4, r\n";
+		"    assert abs(r['algbw_GBps'] - r['size'] / r['time_us'] / 1e3) < 1e-4, r\n";
 
 	cmd_run(&cmd, 20,
 		"f=$(mktemp) && " NETBENCH "--pattern pingpong --min 0 --max 512 --factor 8 "

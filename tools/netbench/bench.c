@@ -257,14 +257,18 @@ static int device_check(const struct nb *nb)
 	return 0;
 }
 
+/* Those that the connections of this rank use. */
 static int buffers_init(struct nb *nb)
 {
 	size_t bytes[NB_BUFS] = {0};
+	unsigned used = 0;
 	int rc = 0;
 
+	for (int i = 0; i < nb->nconns; i++)
+		used |= nb_conn_bufs(nb, &nb->conns[i]);
 	nb->pattern->buffers(nb, bytes);
 	for (int b = 0; b < NB_BUFS && !rc; b++) {
-		if (!((nb->pattern->send_bufs | nb->pattern->recv_bufs) & 1u << b))
+		if (!(used & 1u << b))
 			continue;
 		rc = host_buf_init(&nb->buf[b], bytes[b] ? bytes[b] : 1);
 		if (rc) {
@@ -282,11 +286,10 @@ static int buffers_init(struct nb *nb)
 
 static int connect_all(struct nb *nb)
 {
-	int rc = nb_conns_init(nb);
+	/* The clock must not count others' start. */
+	int rc = host_barrier(nb->self, HOST_MAIN);
 	uint64_t start_ns;
 
-	if (!rc)
-		rc = host_barrier(nb->self, HOST_MAIN); /* the clock must not count others' start */
 	start_ns = host_now_ns();
 	if (!rc)
 		rc = host_role_run(&nb->service, nb_conns_listen, nb);
@@ -345,6 +348,8 @@ static int bench(struct nb *nb, struct nb_report *report, uint64_t *wrong)
 
 	if (!rc)
 		rc = device_check(nb);
+	if (!rc)
+		rc = nb_conns_init(nb);
 	if (!rc)
 		rc = buffers_init(nb);
 	if (!rc)

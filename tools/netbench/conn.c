@@ -51,6 +51,11 @@ struct nb_conn *nb_conn_find(struct nb *nb, int peer, int channel, bool sender)
 	return NULL;
 }
 
+unsigned nb_conn_bufs(const struct nb *nb, const struct nb_conn *c)
+{
+	return c->sender ? nb->pattern->send_bufs : nb->pattern->recv_bufs;
+}
+
 /* ---- listen, connect, accept ------------------------------------------------------------ */
 
 int nb_conns_listen(void *arg)
@@ -222,11 +227,10 @@ int nb_conns_register(void *arg)
 	for (int i = 0; i < nb->nconns * NB_BUFS; i++) {
 		struct nb_conn *c = &nb->conns[i / NB_BUFS];
 		unsigned b = (unsigned)i % NB_BUFS;
-		unsigned used = c->sender ? nb->pattern->send_bufs : nb->pattern->recv_bufs;
 		const struct host_buf *buf = &nb->buf[b];
 		enum nccl_net_result rc;
 
-		if (!(used & 1u << b))
+		if (!(nb_conn_bufs(nb, c) & 1u << b))
 			continue;
 		host_beat(nb->self, HOST_SERVICE);
 		host_entering(nb->self, HOST_SERVICE, "regMr");

@@ -18,6 +18,9 @@ int nb_conns_close(void *arg);
 int nb_conns_init(struct nb *nb);
 void nb_conns_fini(struct nb *nb);
 
+/* The buffers a connection uses, as a mask of 1 << enum nb_buf. */
+unsigned nb_conn_bufs(const struct nb *nb, const struct nb_conn *conn);
+
 /* Give each sender its receiver's handle. Collective, on the main thread. */
 int nb_conns_swap_handles(struct nb *nb);
 size_t nb_conns_share(const struct nb_options *opt);

@@ -120,7 +120,7 @@ static void json_row(FILE *f, const struct nb_pattern *pattern, const struct nb_
 	fprintf(f, ", \"time_us\": %.4f", row->time_us);
 	if (pattern->percentiles)
 		fprintf(f, ", \"p50_us\": %.4f, \"p99_us\": %.4f", row->p50_us, row->p99_us);
-	fprintf(f, ", \"algbw_gbps\": %.6g, \"busbw_gbps\": %.6g", row->algbw, row->busbw);
+	fprintf(f, ", \"algbw_GBps\": %.6g, \"busbw_GBps\": %.6g", row->algbw, row->busbw);
 	if (opt->check)
 		fprintf(f, ", \"wrong\": %" PRIu64 "}", row->wrong);
 	else
@@ -159,7 +159,7 @@ int nb_report_json(FILE *f, const struct nb_pattern *pattern, const struct nb_op
 		fputs(i ? ",\n" : "\n", f);
 		json_row(f, pattern, opt, &report->rows[i]);
 	}
-	fprintf(f, "\n  ],\n  \"avg_busbw_gbps\": %.6g, \"wrong\": ", mean_busbw(report));
+	fprintf(f, "\n  ],\n  \"avg_busbw_GBps\": %.6g, \"wrong\": ", mean_busbw(report));
 	if (opt->check)
 		fprintf(f, "%" PRIu64, total_wrong(report));
 	else
