@@ -38,8 +38,19 @@ fail() {
 	done
 }
 
-# on_softefa COMMAND...: on the adapter, within the limit
-on_softefa() { timeout -k 5 "$limit" "$softefa" --devices $devices -- "$@"; }
+# start LOG COMMAND...: on the adapter, within the limit, in the background
+start() {
+	local out=$1
+	shift
+	timeout -k 5 "$limit" "$softefa" --devices $devices -- "$@" >"$out" 2>&1 &
+	children+=($!)
+}
+
+# run LOG COMMAND...: the same to its end. In the background too, so that a signal to this script ends it.
+run() {
+	start "$@"
+	wait $!
+}
 
 listening() { grep -qi ": [0-9A-F]*:$(printf %04X "$1") [0-9A-F]*:0000 0A " /proc/net/tcp /proc/net/tcp6; }
 
@@ -58,15 +69,14 @@ pair() {
 
 	# The arguments are lists of words without blanks.
 	# shellcheck disable=SC2086
-	on_softefa "$@" $server_args >"$logs/$name.server" 2>&1 &
+	start "$logs/$name.server" "$@" $server_args
 	server=$!
-	children+=("$server")
 	for ((tries = 0; tries < 100; tries++)); do
-		! listening "$port" || break
+		if listening "$port" || ! kill -0 $server 2>/dev/null; then break; fi
 		sleep 0.1
 	done
 	# shellcheck disable=SC2086
-	on_softefa "$@" $client_args >"$logs/$name.client" 2>&1 || rc=$?
+	run "$logs/$name.client" "$@" $client_args || rc=$?
 	[ $rc = 0 ] || kill $server 2>/dev/null || true
 	wait $server || rc=$?
 	return $rc
@@ -76,7 +86,8 @@ pair() {
 why() {
 	case $1 in
 	124 | 137) echo "no end within $limit s" ;;
-	*) [ "$1" -gt 128 ] && echo "killed by signal $(($1 - 128))" || echo "exit status $1" ;;
+	129 | 13? | 14? | 15?) echo "killed by signal $(($1 - 128))" ;;
+	*) echo "exit status $1" ;;
 	esac
 }
 
@@ -86,7 +97,7 @@ why() {
 peer_devinfo() {
 	local names want rc=0
 
-	on_softefa ibv_devinfo -v >"$logs/devinfo" 2>&1 || rc=$?
+	run "$logs/devinfo" ibv_devinfo -v || rc=$?
 	names=$(sed -n 's/^hca_id:[ \t]*//p' "$logs/devinfo" | sort | xargs)
 	want=$(seq -f 'efa_%g' 0 $((devices - 1)) | xargs)
 	if [ $rc = 0 ] && [ "$names" = "$want" ]; then
@@ -113,8 +124,8 @@ pyverbs_suite() {
 	local name=$1 log=$logs/$1 obj=$deps/rdma-core-obj prefix run bad skipped rc=0
 
 	prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$obj/CMakeCache.txt")
-	on_softefa env PATH="$logs/bin:$PATH" PYTHONPATH="$obj/python" LD_LIBRARY_PATH="$prefix/lib" \
-		/usr/bin/python3 "$deps/rdma-core-src/tests/run_tests.py" -v "tests.$name" >"$log" 2>&1 || rc=$?
+	run "$log" env PATH="$logs/bin:$PATH" PYTHONPATH="$obj/python" LD_LIBRARY_PATH="$prefix/lib" \
+		/usr/bin/python3 "$deps/rdma-core-src/tests/run_tests.py" -v "tests.$name" || rc=$?
 	run=$(sed -n 's/^Ran \([0-9]*\) tests\{0,1\} in .*/\1/p' "$log")
 	skipped=$(grep -c " skipped ['\"]" "$log") || true
 	bad=$(grep -cE '^(ERROR|FAIL|UNEXPECTED SUCCESS): ' "$log") || true
@@ -188,7 +199,8 @@ trap 'exit 1' INT TERM
 [ $# -gt 0 ] || set -- "${peers[@]}"
 for peer; do
 	[ "$(type -t "peer_$peer")" = function ] || die "no peer \"$peer\"; there are: ${peers[*]}"
+	children=()
 	"peer_$peer"
 done
-echo "peers: $passed passed, ${#failed[@]} failed${failed[*]:+: ${failed[*]}}"
+echo "peers: $passed passed, ${#failed[@]} failed$([ ${#failed[@]} = 0 ] || printf '; %s' "${failed[@]}")"
 [ ${#failed[@]} = 0 ]
