@@ -31,6 +31,8 @@ SAME(srd_dv_ah_attr, efadv_ah_attr, ahn);
 static_assert(sizeof(struct srd_dv_ah_attr) == sizeof(struct efadv_ah_attr), "size");
 SAME(srd_dv_cq_attr, efadv_cq_init_attr, comp_mask);
 SAME(srd_dv_cq_attr, efadv_cq_init_attr, wc_flags);
+SAME(srd_dv_cq_attr, efadv_cq_init_attr, flags);
+static_assert(sizeof(struct srd_dv_cq_attr) <= sizeof(struct efadv_cq_init_attr), "size");
 SAME(srd_dv_cq, efadv_cq, wc_read_sgid);
 SAME(srd_dv_cq, efadv_cq, wc_is_unsolicited);
 SAME(srd_dv_cq_ring, efadv_cq_attr, buffer);
@@ -111,4 +113,9 @@ struct ibv_qp *srd_dv_create_srd(struct ibv_context *ctx, struct ibv_qp_init_att
 bool srd_dv_next_poll_is_safe(void)
 {
 	return srd_efadv.query_cq != NULL;
+}
+
+bool srd_dv_thread_domains_are_safe(void)
+{
+	return srd_ibv.query_port_speed != NULL;
 }

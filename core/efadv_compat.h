@@ -5,7 +5,7 @@
  *
  * These structs grow from release to release and the caller passes the length it knows. libefa
  * accepts a longer one as long as the part it does not know is zero, and a shorter one that
- * reaches the fields it must have. Ours end with the last field we need.
+ * reaches the fields it must have. Ours end with the last field we need, unless they say why not.
  */
 #ifndef SRD_CORE_EFADV_COMPAT_H
 #define SRD_CORE_EFADV_COMPAT_H
@@ -33,9 +33,21 @@ struct srd_dv_ah_attr {
 	uint8_t reserved[6];
 };
 
+/*
+ * All that release 65 knows, though we use wc_flags only: 59.0 and 60.0 take a shorter one for
+ * longer than their own, and look for zeroes far behind it.
+ */
 struct srd_dv_cq_attr {
 	uint64_t comp_mask;
 	uint64_t wc_flags;
+	uint64_t flags;
+	struct {
+		uint8_t *buffer;
+		uint64_t length;
+		uint64_t offset;
+		int32_t fd;
+		uint8_t reserved[4];
+	} ext_mem_dmabuf;
 };
 
 enum {
@@ -85,5 +97,11 @@ struct ibv_qp *srd_dv_create_srd(struct ibv_context *ctx, struct ibv_qp_init_att
  * time. ibv_start_poll() meets it without harm. Told by a symbol of release 59.
  */
 bool srd_dv_next_poll_is_safe(void);
+
+/*
+ * Thread domains came with release 59, the barrier that replaces the lock they remove, after some
+ * of 59 and 60 had been published without. Told by a symbol of release 62.
+ */
+bool srd_dv_thread_domains_are_safe(void);
 
 #endif

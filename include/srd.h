@@ -115,7 +115,7 @@ int srd_pd_init(struct srd_pd *pd, struct srd_dev *dev);
 void srd_pd_fini(struct srd_pd *pd);
 
 /*
- * A promise that the CQs and QPs made on it are used by one thread at a time; rdma-core >= 59
+ * A promise that the CQs and QPs made on it are used by one thread at a time; rdma-core >= 62
  * then takes no locks. With an older one @ibv is the plain PD and the locks stay.
  */
 struct srd_td {
