@@ -74,14 +74,39 @@ $(O)/unit/%: $(O)/obj/tests/unit/%.o $(testlib) $(O)/libsrd.a
 $(O)/integration/%: $(O)/obj/tests/integration/%.o $(testlib) $(O)/libsrd.a
 	$(call link,$(rpath),-lcriterion)
 
+# ---- tests -------------------------------------------------------------------------------------
+tests := $(call progs,unit) $(call progs,integration)
+check: all $(tests) check-layers check-exports check-headers ## build and run all tests
+	$(Q)BUILD=$(O) scripts/run-tests.sh $(tests)
+# Who may include whom: a folder sees itself, include/ and what is listed here.
+layer = $(Q)! grep -nE '\#include "($(2))' -r $(1)
+check-layers: ## the parts keep apart
+	$(call layer,include core,plugin|softefa|tools|tests|nccl)
+	$(call layer,plugin,core|softefa|tools|tests)
+	$(call layer,softefa,core|plugin|tools|tests|srd|nccl)
+	$(call layer,tools,core|plugin|softefa|tests)
+	$(Q)! grep -nE '#include [<"](efadv|cuda|infiniband/efadv)' -r include plugin tools
+	$(Q)! grep -nE '#include [<"]infiniband' -r softefa
+check-exports: $(O)/libnccl-net-efa.so $(O)/libsrd.so $(O)/libsoftefa.so ## only what is meant is exported or needed
+	$(Q)scripts/exports.sh $(O)
+check-headers: ## each public header compiles alone, as C11 and C++17
+	$(Q)for h in include/*.h; do for x in "c -std=c11" "c++ -std=c++17"; do \
+		$(CC) $(CPPFLAGS) -Wall -Wextra -pedantic -Werror -fsyntax-only -x $$x $$h || exit 1; done; done
+
 # A goal that tests fetches what is missing; plain make only says so.
 $(efadv): | $(if $(filter demo check% fuzz bench,$(MAKECMDGOALS)),deps)
 	@test -e $@ || { echo "$@ is missing: run make deps, or set RDMA_CORE to an rdma-core >= 59"; exit 1; }
+demo: all ## move verified data on software devices, show it
+	$(Q)BUILD=$(O) RDMA_CORE=$(RDMA_CORE) scripts/demo.sh
 deps: ## install packages and rdma-core >= 59 (as root or with sudo)
 	$(Q)scripts/deps.sh
 check-peers: all ## other projects' programs on softefa; PEERS="perftest ..." for some
 	$(Q)scripts/deps.sh peers
 	$(Q)BUILD=$(O) scripts/peers.sh $(PEERS)
+check-headers: | $(efadv) ## each public header alone, as C11 and C++17
+	$(Q)for h in include/*.h; do for l in 'c -std=c11' 'c++ -std=c++17'; do \
+		echo "#include \"$$h\"" | $(CC) $(CPPFLAGS) -pedantic -Wall -Wextra -Wundef -Werror \
+			-fsyntax-only -x $$l - || exit 1; done; done
 lint: ## shellcheck
 	$(Q)shellcheck scripts/*.sh .ci/run
 pre-push: lint ## what a push must pass: lint, check without warnings, check under sanitizers
@@ -94,5 +119,5 @@ help: ## list the targets
 	@echo "with V=1 (show commands), SAN=address,undefined or thread, RDMA_CORE=PREFIX, CC=, CFLAGS="
 
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
-.PHONY: all deps check-peers lint pre-push clean help
+.PHONY: all check check-layers check-exports check-headers demo deps check-peers lint pre-push clean help
 .SECONDARY:
