@@ -101,7 +101,26 @@ int net_send_start(struct net_send *s, const struct proto_resp *resp)
 		srd_peer_fini(&s->c.peer[--s->c.nrails]);
 	s->peer_id = resp->comm_id;
 	s->scratch_addr = resp->scratch_addr;
+	s->wr = (struct srd_wr){.to = &s->c.peer[0], .op = IBV_WR_RDMA_WRITE_WITH_IMM, .nsge = 1};
 	return 0;
+}
+
+/* What is the same in all lines, and in the writes of them. */
+static void prepare_lines(struct net_recv *r, const struct proto_req *req)
+{
+	struct proto_cts *line = r->mirror->mem;
+
+	for (int i = 0; i < NET_RING_ENTRIES; i++) {
+		line[i].conn_id = req->conn_id;
+		line[i].n = 1;
+	}
+	r->wr = (struct srd_wr){
+		.to = &r->c.peer[0],
+		.sge[0] = {.length = sizeof(*line), .lkey = r->mirror->lkey[0]},
+		.rkey = req->ring_rkey[0],
+		.op = IBV_WR_RDMA_WRITE,
+		.nsge = 1,
+	};
 }
 
 static int recv_setup(struct net_engine *e, struct net_recv *r, const struct proto_req *req)
@@ -109,11 +128,13 @@ static int recv_setup(struct net_engine *e, struct net_recv *r, const struct pro
 	int nrails = e->nrails < req->nrails ? e->nrails : req->nrails;
 	int rc = net_block_get(&e->slab, &r->mirror);
 
-	for (int i = 0; i < nrails && !rc; i++) {
-		r->ring_rkey[i] = req->ring_rkey[i];
+	for (int i = 0; i < nrails && !rc; i++)
 		rc = meet(&r->c, i, &req->rail[i].gid, req->rail[i].ctrl_qpn, req->rail[i].qkey);
-	}
-	return rc ? rc : net_engine_add_recv(e, r, &r->id);
+	if (!rc)
+		rc = net_engine_add_recv(e, r, &r->id);
+	if (!rc)
+		prepare_lines(r, req);
+	return rc;
 }
 
 int net_recv_open(struct net_engine *e, const struct proto_req *req, struct net_recv **out)
@@ -124,7 +145,6 @@ int net_recv_open(struct net_engine *e, const struct proto_req *req, struct net_
 	if (!r)
 		return -ENOMEM;
 	r->id = UINT32_MAX;
-	r->conn_id = req->conn_id;
 	r->next_seq = 1;
 	r->ring_mask = req->ring_entries - 1u;
 	r->ring_addr = req->ring_addr;

@@ -42,6 +42,7 @@ enum { WR_DATA = 0, WR_CTS = 1, WR_RQ = 2, WR_KIND = 3 };
 
 struct net_send {
 	struct net_comm c;
+	struct srd_wr wr;       /* of the data; what is the same for all messages is filled in */
 	uint32_t conn_id;       /* in lines for this comm */
 	uint32_t next_seq;      /* of the line it waits for */
 	struct net_block *ring; /* NET_RING_ENTRIES lines, written by the peer */
@@ -54,13 +55,12 @@ struct net_send {
 
 struct net_recv {
 	struct net_comm c;
+	struct srd_wr wr;       /* of lines; likewise */
 	uint32_t id;            /* its number in immediates */
-	uint32_t conn_id;       /* the peer's */
 	uint32_t next_seq;
 	uint32_t ring_mask;     /* entries of the peer's ring, less 1 */
 	uint32_t reserve;       /* promises left without asking the engine */
 	uint64_t ring_addr;     /* at the peer */
-	uint32_t ring_rkey[NET_MAX_RAILS];
 	/* both by ring entry, modulo their size: never more are open */
 	struct net_block *mirror; /* the lines that are written there */
 	struct net_req req[NET_RING_ENTRIES];

@@ -194,27 +194,18 @@ enum nccl_net_result net_dereg_mr(void *comm, void *mhandle)
 enum nccl_net_result net_send_to(void *send_comm, void *data, size_t size, int tag, void *mhandle,
 				 void **request)
 {
-	struct net_req *req;
-	int rc = net_isend(send_comm, data, size, tag, mhandle, &req);
-
-	*request = req;
-	return comm_result(rc);
+	return comm_result(net_isend(send_comm, data, size, tag, mhandle, request));
 }
 
 enum nccl_net_result net_recv_from(void *recv_comm, int n, void **data, const size_t *sizes,
 				   const int *tags, void **mhandles, void **request)
 {
-	struct net_req *req;
-	int rc;
-
 	if (n != 1) {
 		*request = NULL;
 		net_warn("NET/EFA: a receive of %d buffers, the limit is %d", n, NET_MAX_RECVS);
 		return NCCL_NET_INVALID_USAGE;
 	}
-	rc = net_irecv(recv_comm, data[0], sizes[0], tags[0], mhandles[0], &req);
-	*request = req;
-	return comm_result(rc);
+	return comm_result(net_irecv(recv_comm, data[0], sizes[0], tags[0], mhandles[0], request));
 }
 
 /* What has arrived in host memory is visible: nothing to do. */
@@ -232,14 +223,7 @@ enum nccl_net_result net_flush(void *recv_comm, int n, void **data, int *sizes, 
 
 enum nccl_net_result net_test_request(void *request, int *done, int *sizes)
 {
-	uint32_t size;
-	bool ready;
-	int rc = net_test(request, &ready, &size);
-
-	*done = ready;
-	if (ready && sizes)
-		*sizes = (int)size;
-	return comm_result(rc);
+	return comm_result(net_test(request, done, sizes));
 }
 
 /* ---- version 11 --------------------------------------------------------------------------------------- */

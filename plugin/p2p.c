@@ -35,29 +35,28 @@ static int post_data(struct net_send *s, struct net_req *req, const struct proto
 		     const void *data, const struct net_mr *mr)
 {
 	struct net_engine *e = s->c.engine;
-	struct srd_wr wr = {
-		.wr_id = (uintptr_t)req | WR_DATA,
-		.to = &s->c.peer[0],
-		.imm = proto_imm_pack(s->peer_id, (s->next_seq - 1) % NET_RING_ENTRIES, 0, 1),
-		.op = IBV_WR_RDMA_WRITE_WITH_IMM,
-		.nsge = 1,
-	};
+	struct srd_wr *wr = &s->wr;
 
+	wr->wr_id = (uintptr_t)req | WR_DATA;
+	wr->imm = proto_imm_pack(s->peer_id, (s->next_seq - 1) % NET_RING_ENTRIES, 0, 1);
+	wr->sge[0].length = req->bytes;
 	if (likely(req->bytes)) {
-		wr.sge[0] = (struct ibv_sge){(uintptr_t)data, req->bytes, mr->lkey[0]};
-		wr.raddr = l->addr;
-		wr.rkey = l->rkey[0];
+		wr->sge[0].addr = (uintptr_t)data;
+		wr->sge[0].lkey = mr->lkey[0];
+		wr->raddr = l->addr;
+		wr->rkey = l->rkey[0];
 	} else {
 		/* The device checks address and key even then; NCCL does not vouch for them. */
-		wr.sge[0] = (struct ibv_sge){(uintptr_t)e->scratch->mem, 0, e->scratch->lkey[0]};
-		wr.raddr = s->scratch_addr;
-		wr.rkey = s->scratch_rkey[0];
+		wr->sge[0].addr = (uintptr_t)e->scratch->mem;
+		wr->sge[0].lkey = e->scratch->lkey[0];
+		wr->raddr = s->scratch_addr;
+		wr->rkey = s->scratch_rkey[0];
 	}
-	return srd_post(&e->rail[0].data, &wr, 1);
+	return srd_post(&e->rail[0].data, wr, 1);
 }
 
 static int send_entered(struct net_send *s, void *data, size_t size, int tag,
-			const struct net_mr *mr, struct net_req **out)
+			const struct net_mr *mr, void **request)
 {
 	struct net_engine *e = s->c.engine;
 	const struct proto_cts *l;
@@ -87,18 +86,18 @@ static int send_entered(struct net_send *s, void *data, size_t size, int tag,
 	s->next_seq++;
 	req->in_use = true;
 	req->to_come = 1;
-	*out = req;
+	*request = req;
 	return 0;
 }
 
 int net_isend(struct net_send *s, void *data, size_t size, int tag, const struct net_mr *mr,
-	      struct net_req **out)
+	      void **request)
 {
 	int rc;
 
-	*out = NULL;
+	*request = NULL;
 	net_owner_enter(&s->c.engine->owner);
-	rc = send_entered(s, data, size, tag, mr, out);
+	rc = send_entered(s, data, size, tag, mr, request);
 	net_owner_leave(&s->c.engine->owner);
 	return rc;
 }
@@ -128,24 +127,19 @@ static void promise_kept(struct net_recv *r, const struct net_req *req)
 		r->c.engine->imm_free++;
 }
 
-static int post_cts(struct net_recv *r, struct net_req *req, uint32_t entry)
+static int post_cts(struct net_recv *r, struct net_req *req, const struct proto_cts *l,
+		    uint32_t entry)
 {
-	const struct proto_cts *l = line(r->mirror, entry % NET_RING_ENTRIES);
-	const struct srd_wr wr = {
-		.wr_id = (uintptr_t)req | WR_CTS,
-		.to = &r->c.peer[0],
-		.sge[0] = {(uintptr_t)l, sizeof(*l), r->mirror->lkey[0]},
-		.raddr = r->ring_addr + entry * sizeof(struct proto_cts),
-		.rkey = r->ring_rkey[0],
-		.op = IBV_WR_RDMA_WRITE,
-		.nsge = 1,
-	};
+	struct srd_wr *wr = &r->wr;
 
-	return srd_post(&r->c.engine->rail[0].ctrl, &wr, 1);
+	wr->wr_id = (uintptr_t)req | WR_CTS;
+	wr->sge[0].addr = (uintptr_t)l;
+	wr->raddr = r->ring_addr + entry * sizeof(*l);
+	return srd_post(&r->c.engine->rail[0].ctrl, wr, 1);
 }
 
 static int recv_entered(struct net_recv *r, void *data, size_t size, int tag,
-			const struct net_mr *mr, struct net_req **out)
+			const struct net_mr *mr, void **request)
 {
 	uint32_t entry = (r->next_seq - 1) & r->ring_mask; /* of the peer's ring */
 	struct net_req *req = &r->req[entry % NET_RING_ENTRIES];
@@ -165,12 +159,10 @@ static int recv_entered(struct net_recv *r, void *data, size_t size, int tag,
 	l->addr = (uintptr_t)data;
 	l->len = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
 	l->tag = (uint32_t)tag;
-	l->conn_id = r->conn_id;
 	for (int i = 0; i < r->c.nrails; i++)
 		l->rkey[i] = mr->rkey[i];
-	l->n = 1;
 	l->seq = r->next_seq;
-	rc = post_cts(r, req, entry);
+	rc = post_cts(r, req, l, entry);
 	if (unlikely(rc)) {
 		promise_kept(r, req);
 		net_comm_fail(&r->c, rc, "post of a clear-to-send", NULL);
@@ -184,18 +176,18 @@ static int recv_entered(struct net_recv *r, void *data, size_t size, int tag,
 	req->to_come = 1;
 	req->in_use = true;
 	req->cts_under_way = true;
-	*out = req;
+	*request = req;
 	return 0;
 }
 
 int net_irecv(struct net_recv *r, void *data, size_t size, int tag, const struct net_mr *mr,
-	      struct net_req **out)
+	      void **request)
 {
 	int rc;
 
-	*out = NULL;
+	*request = NULL;
 	net_owner_enter(&r->c.engine->owner);
-	rc = recv_entered(r, data, size, tag, mr, out);
+	rc = recv_entered(r, data, size, tag, mr, request);
 	net_owner_leave(&r->c.engine->owner);
 	return rc;
 }
@@ -283,21 +275,23 @@ static void req_free(struct net_req *req)
 	}
 }
 
-int net_test(struct net_req *req, bool *done, uint32_t *size)
+int net_test(struct net_req *req, int *done, int *size)
 {
 	struct net_comm *c = req->comm;
 	struct net_engine *e = c->engine;
 	int rc = 0;
 
+	*done = 0;
 	net_owner_enter(&e->owner);
 	if (req->to_come)
 		net_engine_poll(e);
-	*done = !req->to_come;
-	if (*done) {
-		*size = req->bytes;
-		req_free(req);
-	} else {
+	if (unlikely(req->to_come)) {
 		rc = c->err;
+	} else {
+		*done = 1;
+		if (size)
+			*size = (int)req->bytes;
+		req_free(req);
 	}
 	net_owner_leave(&e->owner);
 	return rc;

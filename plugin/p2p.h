@@ -6,13 +6,13 @@
 #include "comm.h"
 #include "mrcache.h"
 
-/* *@out stays NULL when nothing was started: to be called again. */
+/* *@request is NULL when nothing was started: to be called again. */
 int net_isend(struct net_send *s, void *data, size_t size, int tag, const struct net_mr *mr,
-	      struct net_req **out);
+	      void **request);
 int net_irecv(struct net_recv *r, void *data, size_t size, int tag, const struct net_mr *mr,
-	      struct net_req **out);
-/* *@done and, then, *@size; the request is free again. */
-int net_test(struct net_req *req, bool *done, uint32_t *size);
+	      void **request);
+/* *@done is 1 or 0; when 1, *@size (may be NULL) is set and the request is free again. */
+int net_test(struct net_req *req, int *done, int *size);
 
 /* One completion of an engine's rail. */
 void net_p2p_completed(struct net_engine *e, struct net_rail *rail, const struct srd_wc *wc);

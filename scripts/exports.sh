@@ -1,0 +1,34 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# exports.sh BUILD: what the shared libraries export and need must be what is meant. Prints strangers, exits 1.
+set -eu
+export LC_ALL=C
+build=$1 bad=0
+
+# strangers LIBRARY WHAT ALLOWED: those lines of stdin that ALLOWED does not match. Sanitized builds export more.
+strangers() {
+	local found
+
+	found=$(grep -vE "^(__odr_asan\.|__odr_asan_gen_|__asan_|__start_|__stop_|(_init|_fini|_edata|_end|__bss_start)\$)" | grep -vxE "$3") || return 0
+	printf '%s %s:\n' "$1" "$2"
+	while read -r symbol; do echo "  $symbol"; done <<<"$found"
+	bad=1
+}
+
+exports() { nm -D --defined-only "$build/$1" | awk '{ print $3 }' | sed 's/@.*//'; }
+needs() { readelf -d "$build/$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
+
+system='libc\.so\.6|libdl\.so\.2|libpthread\.so\.0|ld-linux.*|lib(asan|ubsan|tsan)\.so\..*'
+interposed='open(at)?(64)?|__open(at)?(64)?_2|l?stat|fstat(at)?|f?stat64|fstatat64|__[lf]?xstat(at)?|__f?xstat64|access|ioctl|close|write|socket'
+
+strangers libnccl-net-efa.so exports 'ncclNetPlugin_v(8|9|10|11)' < <(exports libnccl-net-efa.so)
+strangers libsrd.so exports 'srd_[a-z0-9_]+' < <(exports libsrd.so)
+strangers libsoftefa.so exports "$interposed" < <(exports libsoftefa.so)
+for lib in libnccl-net-efa.so libsrd.so libsoftefa.so; do
+	[ -n "$(exports $lib)" ] || { echo "$lib exports nothing"; bad=1; }
+	strangers $lib needs "$system" < <(needs $lib)
+done
+for v in 8 9 10 11; do
+	exports libnccl-net-efa.so | grep -qx "ncclNetPlugin_v$v" || { echo "libnccl-net-efa.so lacks ncclNetPlugin_v$v"; bad=1; }
+done
+exit $bad

@@ -1,0 +1,42 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# run-tests.sh TEST...: run Criterion programs one after the other, a line each, all of the output of those that fail.
+# BUILD=DIR is where softefa is. What is in integration/ runs on software EFA devices, each program in a domain of its
+# own, unless its name says netbench. Exits 1 if a test failed, crashed, hung, or a program had none.
+set -eu
+export LC_ALL=C
+
+build=${BUILD:-build}
+limit=300 # seconds for one program
+failed=()
+total=0 skipped=0
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+run() {
+	case $1 in
+	*/integration/netbench*) timeout -k 5 $limit "$1" ;;
+	*/integration/*) timeout -k 5 $limit "$build/softefa" --domain "check-$$-${1##*/}" -- "$1" ;;
+	*) timeout -k 5 $limit "$1" ;;
+	esac
+}
+
+count() { sed -n "s/.*Synthesis:.*$1: \([0-9]*\).*/\1/p" "$log" | tail -n 1; }
+
+for test; do
+	start=$SECONDS rc=0
+	run "$test" --verbose=0 >"$log" 2>&1 || rc=$?
+	tests=$(count Tested) skips=$(grep -c '^\[SKIP\]' "$log") || true
+	name=${test#"$build"/}
+	if [ $rc != 0 ] || [ "${tests:-0}" = 0 ]; then
+		echo "FAIL  $name ($rc)"
+		sed 's/^/      | /' "$log"
+		failed+=("$name")
+		continue
+	fi
+	total=$((total + tests)) skipped=$((skipped + skips))
+	printf 'PASS  %-32s %4d tests%s, %d s\n' "$name" "$tests" "$([ "$skips" = 0 ] || echo ", $skips skipped")" $((SECONDS - start))
+	[ "$skips" = 0 ] || grep '^\[SKIP\]' "$log" | sed 's/^/      | /'
+done
+echo "tests: $total passed in ${#} programs, $skipped skipped, ${#failed[@]} programs failed: ${failed[*]:-none}"
+[ ${#failed[@]} = 0 ]
