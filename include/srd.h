@@ -137,7 +137,7 @@ enum {
 };
 
 struct srd_cq_attr {
-	struct srd_td *td;      /* NULL: usable by any thread; kept until srd_cq_fini() */
+	struct srd_td *td;      /* NULL: libefa locks; kept until srd_cq_fini() */
 	int cqe;                /* entries; 0 = 256; rounded up to a power of two. An overrun is */
 				/* fatal: one per posted send, receive and expected write with imm */
 	uint32_t fields;        /* SRD_CQ_* */
