@@ -103,6 +103,7 @@ void net_cm_close(struct net_cm *cm)
 {
 	if (!cm)
 		return;
+	net_refusals_close(cm);
 	srd_qp_fini(&cm->qp);
 	srd_cq_fini(&cm->cq);
 	srd_mr_fini(&cm->mr);

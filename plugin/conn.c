@@ -12,6 +12,8 @@
 #include "log.h"
 #include "param.h"
 
+enum { REFUSE_MS = 5 }; /* at the end, for refusals that have not left yet */
+
 enum conn_state {
 	CONN_ASK,   /* the request is to be sent */
 	CONN_ASKED, /* the answer is awaited */
@@ -116,16 +118,18 @@ static bool refusal_step(struct net_cm *cm, struct net_refusal *r)
 	return r->mail.state != MAIL_SENDING;
 }
 
-static void refusals_step(struct net_cm *cm)
+/* Forget those that are done with, or all. */
+static void refusals_sweep(struct net_cm *cm, bool all)
 {
 	struct net_refusal **p = &cm->refusals, *r;
 
 	while ((r = *p)) {
-		if (!refusal_step(cm, r)) {
+		if (!all && !refusal_step(cm, r)) {
 			p = &r->next;
 			continue;
 		}
 		*p = r->next;
+		net_cm_drop(cm, &r->mail);
 		srd_peer_fini(&r->to);
 		free(r);
 	}
@@ -134,7 +138,19 @@ static void refusals_step(struct net_cm *cm)
 static void poll_cm(struct net_cm *cm)
 {
 	net_cm_poll(cm);
-	refusals_step(cm);
+	refusals_sweep(cm, false);
+}
+
+void net_refusals_close(struct net_cm *cm)
+{
+	const struct timespec ms = {0, 1000000};
+
+	for (int i = 0; i < REFUSE_MS && cm->refusals; i++) {
+		poll_cm(cm);
+		if (cm->refusals)
+			nanosleep(&ms, NULL);
+	}
+	refusals_sweep(cm, true);
 }
 
 /* ---- messages --------------------------------------------------------------------------------- */

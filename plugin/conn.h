@@ -16,6 +16,9 @@ int net_connect(struct net_dev *dev, uint8_t handle[PROTO_HANDLE_BYTES], struct 
 int net_accept(struct net_listen *l, struct net_recv **out);
 void net_listen_close(struct net_listen *l);
 
+/* What is to be refused still, now or never. Nobody else uses @cm. */
+void net_refusals_close(struct net_cm *cm);
+
 /* A message of a peer; the lock of @cm is held. */
 void net_conn_message(struct net_cm *cm, const uint8_t *msg, size_t len);
 
