@@ -32,7 +32,7 @@ core    := $(call objs,core/*.c)
 plugin  := $(call objs,plugin/*.c)
 softefa := $(filter-out %/launcher.o,$(call objs,softefa/*.c))
 host    := $(call objs,tools/host/*.c)
-testlib := $(call objs,tests/lib/*.c)
+testlib := $(call objs,tests/lib/*.c) $(host)
 
 all: ## libraries and tools, into build/
 all: $(O)/libsrd.a $(O)/libsrd.so $(O)/libnccl-net-efa.so $(O)/libnccl-net.so \
@@ -67,7 +67,7 @@ $(O)/plugins/%.so: $(O)/obj/tests/plugins/%.o $(O)/obj/tests/plugins/tables.o
 netbench_subjects := $(O)/netbench $(patsubst %,$(O)/plugins/%.so,tcpnet tcpnet-v9 nullnet)
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netbench*.c)): | $(netbench_subjects)
 $(O)/obj/tests/unit/%.o: override CPPFLAGS += -Itools
-$(O)/unit/host_run $(O)/unit/host_adapt: $(host)
+$(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/plugin*.c)): | $(O)/libnccl-net-efa.so
 $(O)/unit/netbench_payload: $(patsubst %,$(O)/obj/tools/netbench/%.o,payload reduce)
 $(O)/unit/%: $(O)/obj/tests/unit/%.o $(testlib) $(O)/libsrd.a
 	$(call link,$(rpath),-lcriterion)

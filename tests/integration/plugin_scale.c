@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Many connections: at the same time, and one after the other. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../lib/bytes.h"
+#include "../lib/link.h"
+#include "../lib/need.h"
+
+enum { HANDLE = NCCL_NET_HANDLE_BYTES };
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { SLOW = 4 }; /* times slower, and memory is kept back: fewer rounds, no memory figures */
+#else
+enum { SLOW = 1 };
+#endif
+
+struct ends {
+	uint8_t handle[HANDLE];
+	void *listen, *send, *recv;
+};
+
+/* One thread polls them all in turn, as NCCL's does. */
+static void connect_all(struct plug *p, int dev, struct ends *e, int n)
+{
+	int64_t end = now_ms() + 60000;
+	unsigned tries = 0;
+	int left = 2 * n;
+
+	for (int i = 0; i < n; i++)
+		e[i].listen = plug_listen(p, dev, e[i].handle);
+	while (left) {
+		for (int i = 0; i < n; i++) {
+			if (!e[i].send && (e[i].send = plug_connect_once(p, dev, e[i].handle)))
+				left--;
+			if (!e[i].recv && (e[i].recv = plug_accept_once(p, e[i].listen)))
+				left--;
+		}
+		need(now_ms() < end, "%d of %d ends are not connected", left, 2 * n);
+		relax(&tries);
+	}
+	for (int i = 0; i < n; i++)
+		plug_close_listen(p, e[i].listen);
+}
+
+static void close_all(struct plug *p, struct ends *e, int n)
+{
+	for (int i = 0; i < n; i++) {
+		plug_close_send(p, e[i].send);
+		plug_close_recv(p, e[i].recv);
+	}
+}
+
+/* One message on each at the same time: from word i of a common buffer to word i of another. */
+static void message_on_all(struct plug *p, struct ends *e, int n)
+{
+	size_t bytes = (size_t)n * sizeof(uint64_t);
+	void **request = calloc(4 * (size_t)n, sizeof(void *));
+	void **mh = request + 2 * (size_t)n;
+	struct mem from, to;
+	uint64_t *word;
+	long bad;
+
+	mem_get(&from, p, e[0].send, bytes, 0);
+	mem_get(&to, p, e[0].recv, bytes, 0);
+	bytes_fill(from.at, bytes, 3);
+	word = (uint64_t *)(void *)to.at;
+	for (int i = 0; i < n; i++) {
+		mh[2 * i] = plug_reg(p, e[i].recv, to.at, bytes);
+		mh[2 * i + 1] = plug_reg(p, e[i].send, from.at, bytes);
+		request[2 * i] = plug_recv(p, e[i].recv, word + i, sizeof(*word), i, mh[2 * i]);
+	}
+	for (int i = 0; i < n; i++)
+		request[2 * i + 1] = plug_send(p, e[i].send, from.at + 8 * i, sizeof(*word), i,
+					       mh[2 * i + 1]);
+	for (int i = 0; i < 2 * n; i++)
+		plug_wait(p, request[i]);
+	bad = bytes_differ(to.at, bytes, 3);
+	need(bad < 0, "the message of comm %ld is wrong", bad / 8);
+	for (int i = 0; i < n; i++) {
+		plug_dereg(p, e[i].recv, mh[2 * i]);
+		plug_dereg(p, e[i].send, mh[2 * i + 1]);
+	}
+	mem_put(&from);
+	mem_put(&to);
+	free(request);
+}
+
+Test(scale, two_hundred_pending_connections_come_up_with_one_polling_thread)
+{
+	static struct ends e[200];
+	struct plug p;
+
+	plug_open(&p, 0);
+	connect_all(&p, 0, e, 200);
+	message_on_all(&p, e, 200);
+	close_all(&p, e, 200);
+	plug_close(&p);
+}
+
+/* ---- more comms than queue pairs ------------------------------------------------------------- */
+
+/*
+ * Each test with limits has a device that other tests of this domain leave alone: the limits are
+ * the device's. This one counts from the last.
+ */
+struct caps {
+	char settings[32];
+	int dev;
+};
+
+static struct caps with_and_without[] = {{"max_qp=8,caps=0x6f", 1}, {"max_qp=8,caps=0x2f", 2}};
+
+static int own_device(const struct plug *p, int n)
+{
+	if (p->ndev <= n)
+		cr_skip("needs %d devices", n + 1);
+	return p->ndev - n;
+}
+
+ParameterizedTestParameters(scale, thousand_comms_at_once_need_no_more_than_8_queue_pairs)
+{
+	return cr_make_param_array(struct caps, with_and_without, 2);
+}
+
+ParameterizedTest(struct caps *c, scale, thousand_comms_at_once_need_no_more_than_8_queue_pairs)
+{
+	static struct ends e[1000];
+	struct plug p;
+
+	plug_softefa(c->settings);
+	plug_open(&p, 0);
+	connect_all(&p, own_device(&p, c->dev), e, 1000);
+	message_on_all(&p, e, 1000);
+	close_all(&p, e, 1000);
+	plug_close(&p);
+}
+
+/* ---- leaks --------------------------------------------------------------------------------------- */
+
+static int open_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	need(dir, "/proc/self/fd");
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static int threads(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	int n = 0;
+
+	need(dir, "/proc/self/task");
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static long resident_kib(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	long size, resident;
+
+	need(f && fscanf(f, "%ld %ld", &size, &resident) == 2, "/proc/self/statm");
+	fclose(f);
+	return resident * sysconf(_SC_PAGESIZE) / 1024;
+}
+
+static void once(struct plug *p, int dev, uint32_t seed)
+{
+	struct link l;
+
+	link_open(&l, p, dev, dev);
+	if (seed % 50 == 0)
+		link_message(&l, 3000, seed);
+	link_close(&l);
+}
+
+/* The device has barely what one connection needs: what leaks is soon missing. */
+Test(scale, thousand_connections_in_a_row_leak_nothing)
+{
+	struct plug p;
+	int dev, fds, tasks;
+	long kib;
+
+	plug_softefa("max_qp=8,max_cq=4,max_mr=8,max_pd=3,max_ah=2");
+	plug_open(&p, 0);
+	dev = own_device(&p, 3);
+	for (uint32_t i = 0; i < 100; i++)
+		once(&p, dev, i);
+	fds = open_fds();
+	tasks = threads();
+	kib = resident_kib();
+	for (uint32_t i = 100; i < 1000; i++)
+		once(&p, dev, i);
+	need(open_fds() == fds, "%d fds, %d before", open_fds(), fds);
+	need(threads() == tasks, "%d threads, %d before", threads(), tasks);
+	need(SLOW > 1 || resident_kib() < kib + 1024, "%ld KiB resident, %ld before",
+	     resident_kib(), kib);
+	plug_close(&p);
+}
+
+Test(scale, hundred_times_init_and_finalize_leak_nothing)
+{
+	struct plug p;
+	int fds = 0, tasks = 0;
+	long kib = 0;
+
+	plug_load(&p, 11);
+	for (uint32_t i = 0; i < 100; i++) {
+		plug_init(&p);
+		if (!p.ndev)
+			cr_skip("no EFA here: run below softefa");
+		once(&p, 0, i);
+		need(p.net.finalize(&p.net, p.ctx) == NCCL_NET_OK, "round %u", i);
+		if (i == 10) {
+			fds = open_fds();
+			tasks = threads();
+			kib = resident_kib();
+		}
+	}
+	need(open_fds() == fds, "%d fds, %d before", open_fds(), fds);
+	need(threads() == tasks, "%d threads, %d before", threads(), tasks);
+	need(SLOW > 1 || resident_kib() < kib + 1024, "%ld KiB resident, %ld before",
+	     resident_kib(), kib);
+	host_net_close(&p.net);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A connection of the plugin with both ends here, and memory to send through it. */
+#ifndef TESTS_LINK_H
+#define TESTS_LINK_H
+
+#include "plug.h"
+
+struct link {
+	struct plug *plug;
+	void *send, *recv;
+};
+
+/* From device @from to device @to, of this process. */
+void link_open(struct link *l, struct plug *p, int from, int to);
+void link_close(struct link *l);
+
+enum { MARGIN = 4096 }; /* bytes on either side of a buffer, which must stay MARK */
+#define MARK 0xa5
+
+/* Memory with margins, registered with one comm. */
+struct mem {
+	struct plug *plug;
+	void *comm, *mh;
+	uint8_t *at;
+	size_t size;
+	uint8_t *map;
+};
+
+/* @size bytes, @skew (at most 4095) past a page boundary; all is MARK. Registered as it is. */
+void mem_get(struct mem *m, struct plug *p, void *comm, size_t size, size_t skew);
+void mem_put(struct mem *m);
+/* Nothing but [0, @used) of it was written; not even that when @used is 0. */
+void mem_unharmed(const struct mem *m, size_t used);
+
+/* One message through @l, of contents @seed; checks that it arrives and nothing else changes. */
+void link_message(struct link *l, size_t size, uint32_t seed);
+
+#endif
