@@ -142,13 +142,20 @@ static void set_priority(void)
 
 static void *thread_main(void *arg)
 {
+	pthread_mutex_t *held;
+
 	(void)arg;
 	prctl(PR_SET_NAME, "softefa", 0, 0, 0);
 	set_priority();
-	se_fabric_hold();
+	held = se_fabric_hold();
 	atomic_store(&ready, true);
 	loop();
-	se_fabric_release();
+	/* While the mutex is held nobody takes the slot for one whose owner died. */
+	se_engine_lock();
+	se_link_close();
+	se_fabric_leave();
+	se_engine_unlock();
+	pthread_mutex_unlock(held);
 	return NULL;
 }
 
@@ -195,13 +202,8 @@ void se_engine_stop(void)
 	if (was)
 		se_mail_kick(se_fabric_mail(se_fabric_self()));
 	se_engine_unlock();
-	if (!was)
-		return;
-	pthread_join(thread, NULL);
-	se_engine_lock();
-	se_link_close();
-	se_fabric_leave();
-	se_engine_unlock();
+	if (was)
+		pthread_join(thread, NULL);
 }
 
 void se_engine_forget(void)

@@ -388,15 +388,13 @@ const char *se_fabric_dir(void)
 	return dir;
 }
 
-void se_fabric_hold(void)
+pthread_mutex_t *se_fabric_hold(void)
 {
-	if (pthread_mutex_lock(&fab->member[self].alive) == EOWNERDEAD)
-		pthread_mutex_consistent(&fab->member[self].alive);
-}
+	pthread_mutex_t *alive = &fab->member[self].alive;
 
-void se_fabric_release(void)
-{
-	pthread_mutex_unlock(&fab->member[self].alive);
+	if (pthread_mutex_lock(alive) == EOWNERDEAD)
+		pthread_mutex_consistent(alive);
+	return alive;
 }
 
 bool se_fabric_gone(int slot, uint64_t incarnation)

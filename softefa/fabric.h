@@ -10,6 +10,7 @@
 #ifndef SE_FABRIC_H
 #define SE_FABRIC_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,11 +35,10 @@ pid_t se_fabric_pid(int slot);
 const char *se_fabric_dir(void);
 
 /*
- * The engine thread holds a robust mutex for as long as it lives: that is how others learn of a
- * death, however sudden.
+ * The engine thread holds a robust mutex for as long as it lives, and until it has left: that is
+ * how others learn of a death, however sudden. The thread unlocks it at its end.
  */
-void se_fabric_hold(void);
-void se_fabric_release(void);
+pthread_mutex_t *se_fabric_hold(void);
 /* Is the member that had @incarnation in @slot gone? Cleans up after it when it died. */
 bool se_fabric_gone(int slot, uint64_t incarnation);
 
