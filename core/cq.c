@@ -8,9 +8,11 @@
 #include "efadv_compat.h"
 #include "libs.h"
 #include "log.h"
+#include "ring.h"
 
 enum { CQE_DEFAULT = 256, PART_EFA0 = 0xefa0 };
 
+#define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 /* IBV_WC_EX_WITH_* of what srd_cq_poll() reads. */
@@ -31,16 +33,27 @@ static uint64_t wc_flags(uint32_t fields)
  */
 static void find_ring(struct srd_cq *cq, const struct srd_dev *dev)
 {
+	static const uint8_t unknown = CQE_PHASE; /* never empty, for all we know */
 	struct srd_dv_cq_ring ring = {0};
 
+	cq->next = &unknown;
+	cq->phase = CQE_PHASE;
 	if (!srd_efadv.query_cq || dev->attr.part_id == PART_EFA0 ||
 	    srd_efadv.query_cq(ibv_cq_ex_to_cq(cq->ibv), &ring, sizeof(ring)) || !ring.buffer)
 		return;
-	cq->first = ring.buffer + SRD_DV_CQE_FLAGS;
+	cq->first = ring.buffer + CQE_FLAGS_AT;
 	cq->end = cq->first + (size_t)ring.num_entries * ring.entry_size;
 	cq->next = cq->first;
 	cq->entry_bytes = ring.entry_size;
-	cq->phase = SRD_DV_CQE_PHASE;
+}
+
+static int direct(struct srd_cq *cq, const struct srd_dev *dev)
+{
+	int rc = srd_cq_ring_init(cq, dev);
+
+	if (rc)
+		srd_cq_fini(cq);
+	return rc;
 }
 
 int srd_cq_init(struct srd_cq *cq, struct srd_dev *dev, const struct srd_cq_attr *attr)
@@ -78,7 +91,7 @@ int srd_cq_init(struct srd_cq *cq, struct srd_dev *dev, const struct srd_cq_attr
 	cq->unsolicited = unsolicited;
 	cq->one_by_one = !srd_dv_next_poll_is_safe();
 	find_ring(cq, dev);
-	return 0;
+	return attr->direct ? direct(cq, dev) : 0;
 }
 
 void srd_cq_fini(struct srd_cq *cq)
@@ -87,6 +100,7 @@ void srd_cq_fini(struct srd_cq *cq)
 
 	if (rc)
 		srd_warn("ibv_destroy_cq: %s (%d)", strerror(rc), rc);
+	srd_cq_ring_fini(cq);
 	memset(cq, 0, sizeof(*cq));
 }
 
@@ -134,20 +148,14 @@ static inline void read_wc(const struct srd_cq *cq, struct srd_wc *wc)
 		wc->byte_len = 0;
 }
 
-/* The device writes the byte last; libefa has the barrier before it reads the rest. */
-static inline bool empty(const struct srd_cq *cq)
-{
-	return (__atomic_load_n(cq->next, __ATOMIC_RELAXED) ^ cq->phase) & SRD_DV_CQE_PHASE;
-}
-
 static inline void advance(struct srd_cq *cq)
 {
-	if (!cq->next)
+	if (!cq->entry_bytes)
 		return;
 	cq->next += cq->entry_bytes;
 	if (cq->next == cq->end) {
 		cq->next = cq->first;
-		cq->phase ^= SRD_DV_CQE_PHASE;
+		cq->phase ^= CQE_PHASE;
 	}
 }
 
@@ -197,7 +205,7 @@ static __attribute__((noinline)) int poll_session(struct srd_cq *cq, struct srd_
 		return rc == ENOENT ? 0 : -rc;
 	do {
 		read_wc(cq, &wc[got]);
-		if (++got == n || (cq->next && empty(cq)))
+		if (++got == n || srd_cq_empty(cq))
 			break;
 	} while (step(cq, false) == 0);
 	ibv_end_poll(cq->ibv);
@@ -218,7 +226,9 @@ static __attribute__((noinline)) int poll_one_by_one(struct srd_cq *cq, struct s
 
 int srd_cq_poll(struct srd_cq *cq, struct srd_wc *wc, int n)
 {
-	if (cq->next && empty(cq))
+	if (srd_cq_empty(cq))
 		return 0;
+	if (likely(cq->ring != NULL))
+		return srd_ring_poll(cq, wc, n);
 	return unlikely(cq->one_by_one) ? poll_one_by_one(cq, wc, n) : poll_session(cq, wc, n);
 }

@@ -67,10 +67,19 @@ struct srd_dv_cq_ring {
 	uint8_t *buffer;
 	uint32_t entry_size;
 	uint32_t num_entries;
+	uint32_t *doorbell; /* NULL in some 59 */
 };
 
-/* The byte of an entry, and its bit, that says that the entry is there: 1 on the first lap. */
-enum { SRD_DV_CQE_FLAGS = 3, SRD_DV_CQE_PHASE = 1u << 0 };
+struct srd_dv_wq {
+	uint64_t comp_mask;
+	uint8_t *buffer;
+	uint32_t entry_size;
+	uint32_t num_entries;
+	uint32_t *doorbell;
+	uint32_t max_batch;
+	uint16_t caps;
+	uint8_t reserved[2];
+};
 
 struct srd_dv_qp_attr {
 	uint64_t comp_mask;

@@ -48,7 +48,9 @@
 	X(cq_from_ibv_cq_ex, true, struct srd_dv_cq *, (struct ibv_cq_ex *))                       \
 	X(create_qp_ex, true, struct ibv_qp *,                                                     \
 	  (struct ibv_context *, struct ibv_qp_init_attr_ex *, struct srd_dv_qp_attr *, uint32_t)) \
-	X(query_cq, false, int, (struct ibv_cq *, struct srd_dv_cq_ring *, uint32_t))
+	X(query_cq, false, int, (struct ibv_cq *, struct srd_dv_cq_ring *, uint32_t)) \
+	X(query_qp_wqs, false, int,                                                                \
+	  (struct ibv_qp *, struct srd_dv_wq *, struct srd_dv_wq *, uint32_t))
 
 #define SRD_SYM_POINTER(name, needed, result, args) result(*name) args;
 

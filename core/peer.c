@@ -10,6 +10,17 @@
 #include "libs.h"
 #include "log.h"
 
+static int query_ahn(struct srd_peer *peer)
+{
+	struct srd_dv_ah_attr attr = {0};
+	int rc = srd_efadv.query_ah(peer->ah, &attr, sizeof(attr));
+
+	if (rc)
+		return srd_failed(peer->ah->context, "efadv_query_ah", rc, "%s", "");
+	peer->ahn = attr.ahn;
+	return 0;
+}
+
 int srd_peer_init(struct srd_peer *peer, struct srd_pd *pd, const struct srd_ep *ep)
 {
 	int rc;
@@ -27,7 +38,10 @@ int srd_peer_init(struct srd_peer *peer, struct srd_pd *pd, const struct srd_ep 
 	peer->gid = ep->gid;
 	peer->qpn = ep->qpn;
 	peer->qkey = ep->qkey;
-	return 0;
+	rc = query_ahn(peer);
+	if (rc)
+		srd_peer_fini(peer);
+	return rc;
 }
 
 void srd_peer_fini(struct srd_peer *peer)
@@ -36,15 +50,4 @@ void srd_peer_fini(struct srd_peer *peer)
 	if (peer->ah && peer->pd->ahs)
 		srd_ah_put(peer->pd->ahs, &peer->gid);
 	memset(peer, 0, sizeof(*peer));
-}
-
-int srd_peer_ahn(const struct srd_peer *peer, uint16_t *ahn)
-{
-	struct srd_dv_ah_attr attr = {0};
-	int rc = srd_efadv.query_ah(peer->ah, &attr, sizeof(attr));
-
-	if (rc)
-		return srd_failed(peer->ah->context, "efadv_query_ah", rc, "%s", "");
-	*ahn = attr.ahn;
-	return 0;
 }

@@ -8,6 +8,7 @@
 #include "efadv_compat.h"
 #include "libs.h"
 #include "log.h"
+#include "ring.h"
 
 enum { DEPTH_DEFAULT = 128, PORT = 1 };
 
@@ -30,6 +31,10 @@ static int check(const struct srd_dev *dev, const struct srd_qp_attr *attr, uint
 
 	if (!attr->send_cq || !attr->recv_cq) {
 		srd_err("%s: QP refused: it needs a send CQ and a receive CQ", name);
+		return -EINVAL;
+	}
+	if (!attr->send_cq->ring != !attr->recv_cq->ring) {
+		srd_err("%s: QP refused: one of its CQs is direct, the other is not", name);
 		return -EINVAL;
 	}
 	if (attr->ops & ~capable) {
@@ -119,16 +124,25 @@ int srd_qp_init(struct srd_qp *qp, struct srd_pd *pd, const struct srd_qp_attr *
 	qp->rq_depth = init.cap.max_recv_wr;
 	qp->max_inline = init.cap.max_inline_data;
 	qp->max_send_sge = init.cap.max_send_sge;
+	qp->max_recv_sge = init.cap.max_recv_sge;
 	qp->type = attr->type;
-	return 0;
+	qp->send_cq = attr->send_cq;
+	qp->recv_cq = attr->recv_cq;
+	if (attr->send_cq->ring)
+		rc = srd_qp_ring_init(qp, attr->send_cq, attr->recv_cq);
+	if (rc)
+		srd_qp_fini(qp);
+	return rc;
 }
 
 void srd_qp_fini(struct srd_qp *qp)
 {
+	uint32_t qpn = qp->ibv ? qp->ibv->qp_num : 0;
 	int rc = qp->ibv ? srd_ibv.destroy_qp(qp->ibv) : 0;
 
 	if (rc)
 		srd_warn("ibv_destroy_qp: %s (%d)", strerror(rc), rc);
+	srd_qp_ring_fini(qp, qpn);
 	memset(qp, 0, sizeof(*qp));
 }
 
@@ -170,6 +184,8 @@ int srd_qp_prepare(struct srd_qp *qp, uint32_t qkey, int rnr_retry)
 	if (rc)
 		return rc;
 	qp->qkey = qkey;
+	if (qp->ring)
+		qp->ring->ready = true;
 	return 0;
 }
 

@@ -142,13 +142,22 @@ struct srd_cq_attr {
 				/* fatal: one per posted send, receive and expected write with imm */
 	uint32_t fields;        /* SRD_CQ_* */
 	int comp_vector;
+	bool direct;            /* see below */
 };
 
-/* Poll it through srd_cq_poll() only: that keeps its own count of what was taken. */
+/*
+ * Poll it through srd_cq_poll() only: that keeps its own count of what was taken.
+ *
+ * A direct CQ and all QPs on it are worked in the device's own rings instead of through libefa, at
+ * a third of its instructions: one thread at a time, and only by srd_post(), srd_post_recv() and
+ * srd_cq_poll(). Requests that are posted cannot overrun it: there is -EAGAIN before. It needs
+ * libefa >= 59 and a device with one ring per CQ; otherwise @ring is NULL and libefa is used.
+ */
 struct srd_cq {
 	struct ibv_cq_ex *ibv;
 	void *dv;               /* struct efadv_cq */
-	/* The entry to come, so that an empty queue is seen without a call. NULL: libefa < 59. */
+	struct srd_cq_ring *ring;
+	/* The flags of the entry to come, to see an empty queue without a call. */
 	const uint8_t *next, *first, *end;
 	uint32_t fields;
 	int cqe;                /* as granted */
@@ -170,7 +179,7 @@ enum {
 struct srd_wc {
 	uint64_t wr_id;
 	enum ibv_wc_status status;
-	enum ibv_wc_opcode opcode;     /* libefa reports RDMA reads as IBV_WC_SEND */
+	enum ibv_wc_opcode opcode;     /* libefa reports RDMA reads as IBV_WC_SEND, direct CQs do not */
 	uint32_t efa_status;           /* the device's own code, see srd_status_str() */
 	uint32_t byte_len;             /* of a received message or write with imm, else 0 */
 	uint32_t imm;                  /* host order; unchanged without SRD_WC_IMM */
@@ -186,6 +195,13 @@ struct srd_wc {
  * Fields of @wc that were not asked for, or that a send has not, are left as they were.
  */
 int srd_cq_poll(struct srd_cq *cq, struct srd_wc *wc, int n);
+
+/* True: srd_cq_poll() would find nothing. False: it may. */
+static inline bool srd_cq_empty(const struct srd_cq *cq)
+{
+	/* Relaxed: whoever goes on to read the entry has the barrier. */
+	return (__atomic_load_n(cq->next, __ATOMIC_RELAXED) ^ cq->phase) & 1;
+}
 
 /* 0, or the -errno that says best what a failed completion means. */
 int srd_wc_err(const struct srd_wc *wc);
@@ -218,9 +234,11 @@ struct srd_qp {
 	uint32_t qkey;                       /* set by srd_qp_prepare() */
 	uint32_t sq_depth, rq_depth;         /* as granted, in work requests */
 	uint32_t max_inline;
-	uint8_t max_send_sge;
+	uint8_t max_send_sge, max_recv_sge;
 	struct srd_dev *dev;
 	enum srd_qp_type type;
+	struct srd_cq *send_cq, *recv_cq;
+	struct srd_qp_ring *ring;            /* on direct CQs */
 };
 
 int srd_qp_init(struct srd_qp *qp, struct srd_pd *pd, const struct srd_qp_attr *attr);
@@ -265,13 +283,12 @@ struct srd_peer {
 	struct srd_pd *pd;          /* kept until srd_peer_fini() */
 	union ibv_gid gid;
 	uint32_t qpn, qkey;
+	uint16_t ahn;               /* the number the device gave the AH; srd_wc.ahn holds it */
 };
 
 /* -EINVAL: as for srd_ep_unpack(). -ENOMEM: the device has no address handle left. */
 int srd_peer_init(struct srd_peer *peer, struct srd_pd *pd, const struct srd_ep *ep);
 void srd_peer_fini(struct srd_peer *peer);
-/* The number the device gave the AH; it is what srd_wc.ahn holds. */
-int srd_peer_ahn(const struct srd_peer *peer, uint16_t *ahn);
 
 /* ---- memory ----------------------------------------------------------------------------- */
 

@@ -50,7 +50,7 @@ static int rail_init(struct net_engine *e, struct net_rail *rail, struct net_nic
 {
 	const struct srd_dev_attr *dev = &nic->dev.attr;
 	uint32_t rq = e->unsolicited ? 1 : min_u32(RQ_DEPTH, dev->max_rq_wr), cq_depth;
-	struct srd_cq_attr cq = {.td = &rail->td};
+	struct srd_cq_attr cq = {.td = &rail->td, .direct = true};
 	int rc;
 
 	cq_depth = min_u32(CQ_DEPTH, dev->max_cqe);
@@ -107,19 +107,16 @@ static void rq_refill(struct net_engine *e, struct net_rail *rail, int r)
 	}
 }
 
-void net_engine_poll(struct net_engine *e)
+void net_engine_poll_rail(struct net_engine *e, int r)
 {
 	struct srd_wc wc[POLL_BATCH];
+	struct net_rail *rail = &e->rail[r];
+	int n = srd_cq_poll(&rail->cq, wc, POLL_BATCH);
 
-	for (int r = 0; r < e->nrails; r++) {
-		struct net_rail *rail = &e->rail[r];
-		int n = srd_cq_poll(&rail->cq, wc, POLL_BATCH);
-
-		for (int i = 0; i < n; i++)
-			net_p2p_completed(e, rail, &wc[i]);
-		if (rail->rq_missing >= RQ_BATCH)
-			rq_refill(e, rail, r);
-	}
+	for (int i = 0; i < n; i++)
+		net_p2p_completed(e, rail, &wc[i]);
+	if (rail->rq_missing >= RQ_BATCH)
+		rq_refill(e, rail, r);
 }
 
 void net_engine_rails(const struct net_engine *e, struct proto_rail *rail)

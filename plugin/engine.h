@@ -84,8 +84,26 @@ static inline struct net_recv *net_engine_recv(const struct net_engine *e, uint3
 	return page ? page[id % NET_ID_PAGE] : NULL;
 }
 
+/* Take some of what has completed on rail @r. */
+void net_engine_poll_rail(struct net_engine *e, int r);
+
+/* Nothing has completed, on any rail. A look at a byte each. Entered. */
+static inline bool net_engine_idle(const struct net_engine *e)
+{
+	int r = 0;
+
+	while (r < e->nrails && srd_cq_empty(&e->rail[r].cq))
+		r++;
+	return r == e->nrails;
+}
+
 /* Take what has completed, on all rails. Entered. */
-void net_engine_poll(struct net_engine *e);
+static inline void net_engine_poll(struct net_engine *e)
+{
+	for (int r = 0; r < e->nrails; r++)
+		if (!srd_cq_empty(&e->rail[r].cq))
+			net_engine_poll_rail(e, r);
+}
 
 /* This side's queue pairs, for the peer. */
 void net_engine_rails(const struct net_engine *e, struct proto_rail *rail);

@@ -36,16 +36,30 @@ extern __thread struct net_thread *net_self __attribute__((tls_model("initial-ex
 
 void net_owner_init(struct net_owner *o);
 void net_owner_fini(struct net_owner *o);
+/* Enter, whoever is the owner. */
 void net_owner_take(struct net_owner *o);
 
-static inline void net_owner_enter(struct net_owner *o)
+/* Enter as the owner; false: another thread is, or nobody. */
+static inline bool net_owner_try(struct net_owner *o)
 {
 	struct net_thread *me = net_self;
 
 	atomic_store_explicit(&me->in, o, memory_order_relaxed);
 	/* Compiler barrier; the processor's is in net_owner_take() of the other thread. */
 	atomic_signal_fence(memory_order_seq_cst);
-	if (__builtin_expect(atomic_load_explicit(&o->owner, memory_order_acquire) != me, 0))
+	return __builtin_expect(atomic_load_explicit(&o->owner, memory_order_acquire) == me, 1);
+}
+
+/* Leave after a net_owner_try() that succeeded. */
+static inline void net_owner_leave_own(void)
+{
+	/* release: what was done here is seen by the next owner */
+	atomic_store_explicit(&net_self->in, NULL, memory_order_release);
+}
+
+static inline void net_owner_enter(struct net_owner *o)
+{
+	if (!net_owner_try(o))
 		net_owner_take(o);
 }
 
@@ -55,8 +69,7 @@ static inline void net_owner_leave(struct net_owner *o)
 		o->locked = false;
 		pthread_mutex_unlock(&o->mutex);
 	}
-	/* release: what was done here is seen by the next owner */
-	atomic_store_explicit(&net_self->in, NULL, memory_order_release);
+	net_owner_leave_own();
 }
 
 #endif

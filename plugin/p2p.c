@@ -55,19 +55,13 @@ static int post_data(struct net_send *s, struct net_req *req, const struct proto
 	return srd_post(&e->rail[0].data, wr, 1);
 }
 
-static int send_entered(struct net_send *s, void *data, size_t size, int tag,
+static int send_entered(struct net_send *s, const struct proto_cts *l, void *data, size_t size,
 			const struct net_mr *mr, void **request)
 {
 	struct net_engine *e = s->c.engine;
-	const struct proto_cts *l;
 	struct net_req *req;
 	int slot, rc;
 
-	if (unlikely(s->c.err))
-		return s->c.err;
-	l = clear_to_send(s, tag);
-	if (!l)
-		return 0;
 	if (unlikely(!s->free || !e->rail[0].data_free)) {
 		net_engine_poll(e);
 		return s->c.err;
@@ -90,16 +84,32 @@ static int send_entered(struct net_send *s, void *data, size_t size, int tag,
 	return 0;
 }
 
+/* Apart from the look that NCCL makes far more often than there is something to do. */
+static __attribute__((noinline)) int send_now(struct net_send *s, void *data, size_t size, int tag,
+					      const struct net_mr *mr, void **request)
+{
+	const struct proto_cts *l;
+	int rc = 0;
+
+	net_owner_enter(&s->c.engine->owner);
+	l = clear_to_send(s, tag);
+	if (unlikely(s->c.err))
+		rc = s->c.err;
+	else if (l)
+		rc = send_entered(s, l, data, size, mr, request);
+	net_owner_leave(&s->c.engine->owner);
+	return rc;
+}
+
 int net_isend(struct net_send *s, void *data, size_t size, int tag, const struct net_mr *mr,
 	      void **request)
 {
-	int rc;
-
 	*request = NULL;
-	net_owner_enter(&s->c.engine->owner);
-	rc = send_entered(s, data, size, tag, mr, request);
-	net_owner_leave(&s->c.engine->owner);
-	return rc;
+	if (net_owner_try(&s->c.engine->owner) && !s->c.err && !clear_to_send(s, tag)) {
+		net_owner_leave_own();
+		return 0;
+	}
+	return send_now(s, data, size, tag, mr, request);
 }
 
 /* ---- receive --------------------------------------------------------------------------------------- */
@@ -275,24 +285,43 @@ static void req_free(struct net_req *req)
 	}
 }
 
+static int test_entered(struct net_req *req, int *done, int *size)
+{
+	struct net_comm *c = req->comm;
+
+	if (req->to_come)
+		net_engine_poll(c->engine);
+	if (req->to_come)
+		return c->err;
+	*done = 1;
+	if (size)
+		*size = (int)req->bytes;
+	req_free(req);
+	return 0;
+}
+
+/* Kept apart, as send_now() is. */
+static __attribute__((noinline)) int test_now(struct net_req *req, int *done, int *size)
+{
+	struct net_owner *owner = &req->comm->engine->owner;
+	int rc;
+
+	net_owner_enter(owner);
+	rc = test_entered(req, done, size);
+	net_owner_leave(owner);
+	return rc;
+}
+
 int net_test(struct net_req *req, int *done, int *size)
 {
 	struct net_comm *c = req->comm;
-	struct net_engine *e = c->engine;
-	int rc = 0;
 
 	*done = 0;
-	net_owner_enter(&e->owner);
-	if (req->to_come)
-		net_engine_poll(e);
-	if (unlikely(req->to_come)) {
-		rc = c->err;
-	} else {
-		*done = 1;
-		if (size)
-			*size = (int)req->bytes;
-		req_free(req);
+	if (net_owner_try(&c->engine->owner) && req->to_come && net_engine_idle(c->engine)) {
+		int rc = c->err;
+
+		net_owner_leave_own();
+		return rc;
 	}
-	net_owner_leave(&e->owner);
-	return rc;
+	return test_now(req, done, size);
 }

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # run-tests.sh TEST...: run Criterion programs one after the other, a line each, all of the output of those that fail.
 # BUILD=DIR is where softefa is. What is in integration/ runs on software EFA devices, each program in a domain of its
-# own, unless its name says netbench. Exits 1 if a test failed, crashed, hung, or a program had none.
+# own, unless its name says netbench; those of the core run twice, through libefa and on direct CQs (tests/lib/loop.h).
+# Exits 1 if a test failed, crashed, hung, or a program had none.
 set -eu
 export LC_ALL=C
 
@@ -23,20 +24,26 @@ run() {
 
 count() { sed -n "s/.*Synthesis:.*$1: \([0-9]*\).*/\1/p" "$log" | tail -n 1; }
 
-for test; do
-	start=$SECONDS rc=0
-	run "$test" --verbose=0 >"$log" 2>&1 || rc=$?
+# one TEST LABEL
+one() {
+	local start=$SECONDS rc=0 tests skips name=${1#"$build"/}$2
+
+	run "$1" --verbose=0 >"$log" 2>&1 || rc=$?
 	tests=$(count Tested) skips=$(grep -c '^\[SKIP\]' "$log") || true
-	name=${test#"$build"/}
 	if [ $rc != 0 ] || [ "${tests:-0}" = 0 ]; then
 		echo "FAIL  $name ($rc)"
 		sed 's/^/      | /' "$log"
 		failed+=("$name")
-		continue
+		return
 	fi
 	total=$((total + tests)) skipped=$((skipped + skips))
-	printf 'PASS  %-32s %4d tests%s, %d s\n' "$name" "$tests" "$([ "$skips" = 0 ] || echo ", $skips skipped")" $((SECONDS - start))
+	printf 'PASS  %-34s %4d tests%s, %d s\n' "$name" "$tests" "$([ "$skips" = 0 ] || echo ", $skips skipped")" $((SECONDS - start))
 	[ "$skips" = 0 ] || grep '^\[SKIP\]' "$log" | sed 's/^/      | /'
+}
+
+for test; do
+	one "$test" ""
+	[[ $test != */integration/core_* ]] || LOOP_DIRECT=1 one "$test" " direct"
 done
-echo "tests: $total passed in ${#} programs, $skipped skipped, ${#failed[@]} programs failed: ${failed[*]:-none}"
+echo "tests: $total passed, $skipped skipped, ${#failed[@]} programs failed: ${failed[*]:-none}"
 [ ${#failed[@]} = 0 ]

@@ -45,6 +45,11 @@ void loop_need(struct srd_dev *dev, uint32_t caps)
 	cr_skip("this device or libefa lacks capabilities %#x", lacking);
 }
 
+bool loop_direct(void)
+{
+	return getenv("LOOP_DIRECT") != NULL;
+}
+
 struct srd_qp_attr loop_qp_attr(struct loop *l, const struct loop_attr *attr)
 {
 	uint32_t depth = attr->depth ? attr->depth : 64;
@@ -70,12 +75,15 @@ static void make_queues(struct loop *l, const struct loop_attr *attr)
 		.td = qp_attr.td,
 		.cqe = 4 * qp_attr.max_send_wr,
 		.fields = attr->cq_fields,
+		.direct = loop_direct(),
 	};
 	struct srd_pd *b_pd = attr->strangers ? &l->b_pd : &l->pd;
 	int rnr = attr->rnr_retry ? attr->rnr_retry : SRD_RNR_DEFAULT;
 
 	cr_assert(zero(int, srd_cq_init(&l->a_cq, &l->dev, &cq_attr)));
 	cr_assert(zero(int, srd_cq_init(&l->b_cq, &l->dev, &cq_attr)));
+	if (loop_direct())
+		cr_assert(ne(ptr, l->a_cq.ring, NULL), "not direct: libefa < 59?");
 	cr_assert(zero(int, srd_qp_init(&l->a, &l->pd, &qp_attr)));
 	qp_attr.send_cq = qp_attr.recv_cq = &l->b_cq;
 	qp_attr.unsolicited = attr->b_unsolicited;

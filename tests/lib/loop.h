@@ -48,6 +48,9 @@ void loop_need(struct srd_dev *dev, uint32_t caps);
 void loop_init(struct loop *l, const struct loop_attr *attr);
 void loop_fini(struct loop *l);
 
+/* LOOP_DIRECT is set: the CQs of the loop are direct. All tests are run both ways. */
+bool loop_direct(void);
+
 /* The attributes of one of the QPs, for tests that make a third one. */
 struct srd_qp_attr loop_qp_attr(struct loop *l, const struct loop_attr *attr);
 

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The device's own queues, worked without libefa: what is in them, and what we keep beside them.
+ *
+ * Layouts are facts of the device (rdma-core's providers/efa/efa_io_defs.h states them as well);
+ * all fields little-endian.
+ */
+#ifndef SRD_CORE_RING_H
+#define SRD_CORE_RING_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "srd.h"
+
+/* ---- layouts ------------------------------------------------------------------------------ */
+
+enum { WQE_SEND = 0, WQE_READ = 1, WQE_WRITE = 2 }; /* operations, in requests and completions */
+
+enum {
+	WQE_IMM = 1u << 4,    /* ctrl1, with the operation in its low bits */
+	WQE_INLINE = 1u << 5,
+	WQE_META = 1u << 7,   /* always */
+	WQE_PHASE = 1u << 0,  /* ctrl2; 0 on the first lap of the ring */
+	WQE_ALWAYS = 1u << 2 | 1u << 3 | 1u << 4, /* first, last, completion requested */
+	WQE_INLINE_BYTES = 32, /* of a 64-byte request; a 128-byte one takes 80 */
+	WQE_INLINE_BYTES_128 = 80,
+	LKEY_MASK = 0xffffff,
+};
+
+/* A buffer: here (key: lkey) or at the peer (key: rkey). */
+struct srd_wqe_buf {
+	uint32_t length, key;
+	uint64_t addr;
+};
+
+struct srd_wqe {
+	uint16_t req_id;
+	uint8_t ctrl1, ctrl2;
+	uint16_t dest_qpn;
+	uint16_t length; /* bytes if inline, else SGEs */
+	uint32_t imm;
+	uint16_t ahn, hints;
+	uint32_t qkey;
+	uint32_t zero[3];
+	union {
+		struct srd_wqe_buf buf[2]; /* send: SGEs; RDMA: remote, local */
+		uint8_t data[WQE_INLINE_BYTES_128];
+	};
+};
+
+static_assert(offsetof(struct srd_wqe, imm) == 8, "imm");
+static_assert(offsetof(struct srd_wqe, qkey) == 16, "qkey");
+static_assert(offsetof(struct srd_wqe, buf) == 32, "buf");
+static_assert(offsetof(struct srd_wqe, data) + WQE_INLINE_BYTES_128 <= 128, "fits");
+
+enum { RX_FIRST = 1u << 30, RX_LAST = 1u << 31 }; /* lkey_ctrl, above the lkey */
+
+struct srd_rx_desc {
+	uint64_t addr;
+	uint16_t req_id; /* in the first descriptor of a request */
+	uint16_t length;
+	uint32_t lkey_ctrl;
+};
+
+static_assert(sizeof(struct srd_rx_desc) == 16, "rx");
+
+enum {
+	CQE_FLAGS_AT = 3,
+	CQE_PHASE = 1u << 0,
+	CQE_RECV = 2u << 1,   /* else a send */
+	CQE_IMM = 1u << 3,
+	CQE_OP_SHIFT = 4,
+	CQE_UNSOLICITED = 1u << 7,
+	AHN_UNKNOWN = 0xffff,
+};
+
+struct srd_cqe {
+	uint16_t req_id;
+	uint8_t status, flags;
+	uint16_t qpn;
+	uint16_t length; /* from here on receives only */
+	uint16_t ahn;
+	uint16_t src_qpn;
+	uint32_t imm;
+	union {
+		uint16_t length_hi; /* of a write */
+		uint8_t sgid[16];   /* of a sender whose ahn is unknown */
+	};
+};
+
+static_assert(sizeof(struct srd_cqe) == 32 && offsetof(struct srd_cqe, imm) == 12, "cqe");
+
+/* ---- what we keep --------------------------------------------------------------------------- */
+
+/* A request from post to completion, by the number in WQE and CQE. */
+struct srd_slot {
+	uint64_t wr_id;
+	struct srd_qp *qp; /* NULL: free, or its QP is gone while the completion is in the ring */
+};
+
+/*
+ * Of a CQ. There are as many slots as entries, so that posted requests cannot overrun it; only
+ * unsolicited writes can.
+ */
+struct srd_cq_ring {
+	uint32_t *doorbell;
+	uint16_t taken; /* completions ever, as the doorbell counts */
+	uint32_t nfree;
+	uint16_t *free; /* the first nfree are numbers of free slots */
+	struct srd_slot *slot;
+};
+
+/* Of a QP. Counters run freely, as the doorbells do. */
+struct srd_qp_ring {
+	struct srd_cq_ring *send_cq, *recv_cq;
+	bool ready;
+	uint8_t *sq;
+	uint32_t *sq_doorbell;
+	uint16_t sq_mask, sq_next;
+	uint32_t sq_shift;  /* log2 of the bytes of a request */
+	uint32_t body_bytes; /* of these, after the first 32: 32 or 80 */
+	uint32_t sq_batch;  /* most requests for one doorbell */
+	uint32_t sq_used;
+	struct srd_rx_desc *rq;
+	uint32_t *rq_doorbell;
+	uint16_t rq_mask, rq_next;
+	uint32_t rq_used;   /* requests, of qp->rq_depth */
+};
+
+/* 0 with cq->ring NULL where it cannot be done; -ENOMEM. */
+int srd_cq_ring_init(struct srd_cq *cq, const struct srd_dev *dev);
+void srd_cq_ring_fini(struct srd_cq *cq);
+/* After the provider has made the QP; -ENOMEM, -EOPNOTSUPP. */
+int srd_qp_ring_init(struct srd_qp *qp, struct srd_cq *send_cq, struct srd_cq *recv_cq);
+/* After the provider has destroyed it: nothing completes for it any more. */
+void srd_qp_ring_fini(struct srd_qp *qp, uint32_t qpn);
+
+int srd_ring_post(struct srd_qp *qp, const struct srd_wr *wr, int n);
+int srd_ring_post_recv(struct srd_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int srd_ring_poll(struct srd_cq *cq, struct srd_wc *wc, int n);
+
+/* ---- slots ------------------------------------------------------------------------------------ */
+
+static inline uint16_t srd_slot_get(struct srd_cq_ring *r, struct srd_qp *qp, uint64_t wr_id)
+{
+	uint16_t i = r->free[--r->nfree];
+
+	r->slot[i].wr_id = wr_id;
+	r->slot[i].qp = qp;
+	return i;
+}
+
+static inline void srd_slot_put(struct srd_cq_ring *r, uint16_t i)
+{
+	r->slot[i].qp = NULL;
+	r->free[r->nfree++] = i;
+}
+
+#endif

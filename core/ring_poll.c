@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Polling the ring of a direct CQ. */
+#include "ring.h"
+
+#include <string.h>
+
+#include "status.h"
+
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+static inline void read_sent(const struct srd_cqe *e, struct srd_wc *wc)
+{
+	static const uint8_t opcode[] = {
+		[WQE_SEND] = IBV_WC_SEND,
+		[WQE_READ] = IBV_WC_RDMA_READ,
+		[WQE_WRITE] = IBV_WC_RDMA_WRITE,
+	};
+	unsigned op = e->flags >> CQE_OP_SHIFT & 7;
+
+	wc->opcode = op < sizeof(opcode) ? opcode[op] : IBV_WC_SEND;
+	wc->byte_len = 0;
+	wc->flags = 0;
+}
+
+static inline void read_received(const struct srd_cq *cq, const struct srd_cqe *e, struct srd_wc *wc)
+{
+	bool write = (e->flags >> CQE_OP_SHIFT & 7) == WQE_WRITE;
+
+	wc->opcode = write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+	wc->byte_len = e->length;
+	if (write)
+		wc->byte_len |= (uint32_t)e->length_hi << 16;
+	wc->flags = e->flags & CQE_UNSOLICITED ? SRD_WC_UNSOLICITED : 0;
+	if (e->flags & CQE_IMM) {
+		wc->flags |= SRD_WC_IMM;
+		wc->imm = e->imm;
+	}
+	if (unlikely(cq->fields & SRD_CQ_SRC)) {
+		wc->src_qpn = e->src_qpn;
+		wc->ahn = e->ahn;
+	}
+	if (unlikely(cq->fields & SRD_CQ_SGID) && !write && e->ahn == AHN_UNKNOWN) {
+		memcpy(wc->sgid.raw, e->sgid, sizeof(e->sgid));
+		wc->flags |= SRD_WC_SGID;
+	}
+}
+
+/* Give the request back; false: its QP is gone, and so is the completion. */
+static inline bool take_slot(struct srd_cq_ring *r, const struct srd_cqe *e, struct srd_wc *wc,
+			     bool received)
+{
+	struct srd_slot *slot = &r->slot[e->req_id];
+	struct srd_qp *qp = slot->qp;
+
+	wc->wr_id = slot->wr_id;
+	srd_slot_put(r, e->req_id);
+	if (unlikely(!qp))
+		return false;
+	if (received)
+		qp->ring->rq_used--;
+	else
+		qp->ring->sq_used--;
+	return true;
+}
+
+/* False: an entry that is to be passed over. */
+static inline bool read_entry(struct srd_cq *cq, const struct srd_cqe *e, struct srd_wc *wc)
+{
+	bool received = e->flags & CQE_RECV;
+
+	if (received && e->flags & CQE_UNSOLICITED)
+		wc->wr_id = 0;
+	else if (unlikely(e->req_id >= cq->cqe) || !take_slot(cq->ring, e, wc, received))
+		return false;
+	wc->efa_status = e->status;
+	wc->status = e->status ? srd_status_wc(e->status) : IBV_WC_SUCCESS;
+	if (received)
+		read_received(cq, e, wc);
+	else
+		read_sent(e, wc);
+	if (unlikely(cq->fields & SRD_CQ_QPN))
+		wc->qpn = e->qpn;
+	return true;
+}
+
+int srd_ring_poll(struct srd_cq *cq, struct srd_wc *wc, int n)
+{
+	struct srd_cq_ring *r = cq->ring;
+	uint16_t before = r->taken;
+	int got = 0;
+
+	while (got < n) {
+		/* acquire: the phase bit before the rest of the entry */
+		uint8_t flags = __atomic_load_n(cq->next, __ATOMIC_ACQUIRE);
+
+		if ((flags ^ cq->phase) & CQE_PHASE)
+			break;
+		got += read_entry(cq, (const struct srd_cqe *)(cq->next - CQE_FLAGS_AT), &wc[got]);
+		r->taken++;
+		cq->next += sizeof(struct srd_cqe);
+		if (unlikely(cq->next == cq->end)) {
+			cq->next = cq->first;
+			cq->phase ^= CQE_PHASE;
+		}
+	}
+	/* The device learns how far we are; the arm bit stays 0. */
+	if (r->taken != before)
+		__atomic_store_n(r->doorbell, r->taken, __ATOMIC_RELEASE);
+	return got;
+}

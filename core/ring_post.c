@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Posting into the rings: the data path of direct queue pairs.
+ *
+ * On the device the send ring is write-combining memory. Requests are written once, in order, in
+ * words of 8 bytes; a store fence goes before the first of them (buffers and earlier stores before
+ * requests) and before the doorbell (requests before doorbell). Receive rings are ordinary memory.
+ */
+#include "ring.h"
+
+#include <string.h>
+
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+#if defined(__x86_64__)
+#define store_fence() __builtin_ia32_sfence()
+#else
+#define store_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST) /* never used: ring.c */
+#endif
+
+static void ring_doorbell(uint32_t *doorbell, uint16_t count)
+{
+	/* release: what it announces goes before; a compiler barrier on x86 */
+	__atomic_store_n(doorbell, count, __ATOMIC_RELEASE);
+}
+
+static bool is_rdma(const struct srd_wr *wr)
+{
+	return wr->op != IBV_WR_SEND && wr->op != IBV_WR_SEND_WITH_IMM;
+}
+
+/* ---- checks ---------------------------------------------------------------------------------- */
+
+static __attribute__((noinline)) int check_data(const struct srd_qp *qp, const struct srd_wr *wr)
+{
+	uint64_t total = 0;
+
+	if (wr->nsge > (is_rdma(wr) ? 1 : qp->max_send_sge))
+		return -EINVAL;
+	if (!wr->inl)
+		return 0;
+	for (int i = 0; i < wr->nsge; i++)
+		total += wr->sge[i].length;
+	return is_rdma(wr) || total > qp->max_inline ? -EINVAL : 0;
+}
+
+/* All that may be wrong is found before anything is written. */
+static inline int check(const struct srd_qp *qp, const struct srd_wr *wr)
+{
+	if (unlikely(!(qp->ops >> (wr->op & 63) & 1)))
+		return -EOPNOTSUPP;
+	return unlikely(wr->nsge != 1 || wr->inl) ? check_data(qp, wr) : 0;
+}
+
+/* ---- requests ----------------------------------------------------------------------------------- */
+
+/* What an opcode is in ctrl1, by enum ibv_wr_opcode. */
+static const uint8_t ctrl1_of[] = {
+	[IBV_WR_RDMA_WRITE] = WQE_META | WQE_WRITE,
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = WQE_META | WQE_WRITE | WQE_IMM,
+	[IBV_WR_SEND] = WQE_META | WQE_SEND,
+	[IBV_WR_SEND_WITH_IMM] = WQE_META | WQE_SEND | WQE_IMM,
+	[IBV_WR_RDMA_READ] = WQE_META | WQE_READ,
+};
+
+static inline uint64_t pair(uint32_t lo, uint32_t hi)
+{
+	return lo | (uint64_t)hi << 32;
+}
+
+/* The body of a send that is not one SGE: two, none, or the data itself. */
+static __attribute__((noinline)) void write_odd_body(volatile uint64_t *body, const struct srd_wr *wr,
+						      size_t bytes)
+{
+	uint64_t words[WQE_INLINE_BYTES_128 / 8] = {0};
+	uint8_t *p = (uint8_t *)words;
+
+	if (wr->inl) {
+		for (int i = 0; i < wr->nsge; i++) {
+			memcpy(p, (const void *)(uintptr_t)wr->sge[i].addr, wr->sge[i].length);
+			p += wr->sge[i].length;
+		}
+	} else {
+		for (int i = 0; i < wr->nsge; i++) {
+			words[2 * i] = pair(wr->sge[i].length, wr->sge[i].lkey & LKEY_MASK);
+			words[2 * i + 1] = wr->sge[i].addr;
+		}
+	}
+	for (size_t i = 0; i < bytes / 8; i++)
+		body[i] = words[i];
+}
+
+/* @bytes: of the body, all of which is written. */
+static inline void write_body(volatile uint64_t *body, const struct srd_wr *wr, bool rdma,
+			      size_t bytes)
+{
+	uint32_t len = wr->nsge ? wr->sge[0].length : 0;
+
+	for (size_t i = 4; unlikely(i < bytes / 8); i++)
+		body[i] = 0;
+
+	if (rdma) {
+		body[0] = pair(len, wr->rkey);
+		body[1] = wr->raddr;
+		body[2] = wr->nsge ? pair(len, wr->sge[0].lkey & LKEY_MASK) : 0;
+		body[3] = wr->nsge ? wr->sge[0].addr : 0;
+	} else if (unlikely(wr->nsge != 1 || wr->inl)) {
+		write_odd_body(body, wr, bytes);
+	} else {
+		body[0] = pair(len, wr->sge[0].lkey & LKEY_MASK);
+		body[1] = wr->sge[0].addr;
+		body[2] = 0;
+		body[3] = 0;
+	}
+}
+
+static uint32_t inline_bytes(const struct srd_wr *wr)
+{
+	uint32_t total = 0;
+
+	for (int i = 0; i < wr->nsge; i++)
+		total += wr->sge[i].length;
+	return total;
+}
+
+static inline void write_request(struct srd_qp *qp, struct srd_qp_ring *r, const struct srd_wr *wr)
+{
+	volatile uint64_t *w = (uint64_t *)(r->sq + ((size_t)(r->sq_next & r->sq_mask) << r->sq_shift));
+	uint32_t phase = (r->sq_next & (r->sq_mask + 1u)) != 0;
+	uint32_t ctrl1 = ctrl1_of[wr->op], length = wr->nsge;
+	uint16_t id = srd_slot_get(r->send_cq, qp, wr->wr_id);
+
+	if (unlikely(wr->inl)) {
+		ctrl1 |= WQE_INLINE;
+		length = inline_bytes(wr);
+	}
+	w[0] = pair(id | ctrl1 << 16 | (WQE_ALWAYS | phase) << 24, wr->to->qpn | length << 16);
+	w[1] = pair(ctrl1 & WQE_IMM ? wr->imm : 0, wr->to->ahn);
+	w[2] = wr->to->qkey;
+	w[3] = 0;
+	write_body(w + 4, wr, (ctrl1 & 0xf) != WQE_SEND, r->body_bytes);
+	r->sq_next++;
+}
+
+int srd_ring_post(struct srd_qp *qp, const struct srd_wr *wr, int n)
+{
+	struct srd_qp_ring *r = qp->ring;
+	uint32_t unannounced = 0;
+
+	for (int i = 0; i < n; i++) {
+		int rc = check(qp, &wr[i]);
+
+		if (unlikely(rc))
+			return rc;
+	}
+	if (unlikely(!r->ready))
+		return -EINVAL;
+	if (unlikely((uint32_t)n > qp->sq_depth - r->sq_used || (uint32_t)n > r->send_cq->nfree))
+		return (uint32_t)n > qp->sq_depth ? -EINVAL : -EAGAIN;
+	store_fence();
+	for (int i = 0; i < n; i++) {
+		write_request(qp, r, &wr[i]);
+		if (unlikely(++unannounced == r->sq_batch)) {
+			store_fence();
+			ring_doorbell(r->sq_doorbell, r->sq_next);
+			unannounced = 0;
+		}
+	}
+	r->sq_used += (uint32_t)n;
+	if (unannounced) {
+		store_fence();
+		ring_doorbell(r->sq_doorbell, r->sq_next);
+	}
+	return 0;
+}
+
+/* ---- receives --------------------------------------------------------------------------------------- */
+
+static void write_receive(struct srd_qp *qp, struct srd_qp_ring *r, const struct ibv_recv_wr *wr)
+{
+	uint16_t id = srd_slot_get(r->recv_cq, qp, wr->wr_id);
+
+	for (int i = 0; i < wr->num_sge; i++) {
+		const struct ibv_sge *sge = &wr->sg_list[i];
+
+		r->rq[r->rq_next++ & r->rq_mask] = (struct srd_rx_desc){
+			.addr = sge->addr,
+			.req_id = i == 0 ? id : 0,
+			.length = (uint16_t)sge->length,
+			.lkey_ctrl = (sge->lkey & LKEY_MASK) | (i == 0 ? RX_FIRST : 0) |
+				     (i == wr->num_sge - 1 ? RX_LAST : 0),
+		};
+	}
+	r->rq_used++;
+}
+
+int srd_ring_post_recv(struct srd_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct srd_qp_ring *r = qp->ring;
+	int rc = 0;
+
+	for (; wr; wr = wr->next) {
+		if (wr->num_sge > qp->max_recv_sge)
+			rc = -EINVAL;
+		else if (r->rq_used == qp->rq_depth || !r->recv_cq->nfree)
+			rc = -EAGAIN;
+		if (rc)
+			break;
+		write_receive(qp, r, wr);
+	}
+	if (rc && bad)
+		*bad = wr;
+	ring_doorbell(r->rq_doorbell, r->rq_next);
+	return rc;
+}
