@@ -17,7 +17,7 @@ obj=$deps/rdma-core-obj
 given=${RDMA_CORE:-}
 [ "$(readlink -m "$given")" != "$deps/rdma-core" ] || given=
 
-packages=(gcc libc6-dev make pkgconf cmake ninja-build python3 libnl-3-dev libnl-route-3-dev
+packages=(gcc g++ libc6-dev make pkgconf cmake ninja-build python3 libnl-3-dev libnl-route-3-dev
 	libcriterion-dev clang libclang-rt-dev clang-format shellcheck valgrind strace)
 peer_packages=(perftest libfabric-bin ibverbs-utils ibverbs-providers cython3 python3-dev)
 

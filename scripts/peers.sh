@@ -5,6 +5,8 @@
 # BUILD=DIR is where softefa is (default build), SOFTEFA=PROGRAM another launcher with its command line.
 set -eu
 export LC_ALL=C
+# Nobody else's devices: other programs on this machine may use softefa at the same time.
+export SOFTEFA_DOMAIN=${SOFTEFA_DOMAIN:-peers-$$}
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$(readlink -m "${BUILD:-$root/build}")
