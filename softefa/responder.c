@@ -552,14 +552,20 @@ unsigned se_responder_poll(uint64_t now_us)
 /* Of requests that lose their QP, those under way were reset, the others find no QP. */
 static void orphan(struct rx *rx, bool flush)
 {
+	if (rx->state == RX_ANSWERING) {
+		rx->qp = NULL; /* all is done but for the answer */
+		return;
+	}
 	if (flush && rx->took) {
-		moved(rx, SE_FLUSHED, SE_REM_ABORT);
+		/* It stays on the busy list, whose turn completes it as soon as the CQ has room. */
+		rx->rx_status = SE_FLUSHED;
+		rx->status = SE_REM_ABORT;
+		rx->state = RX_COMPLETING;
 		return;
 	}
 	rx->qp = NULL;
 	rx->took = false;
-	if (rx->state != RX_ANSWERING)
-		finish(rx, rx->state == RX_PARKED ? SE_REM_BAD_QPN : SE_REM_ABORT);
+	finish(rx, rx->state == RX_PARKED ? SE_REM_BAD_QPN : SE_REM_ABORT);
 }
 
 static void orphan_all(struct se_qp *qp, bool flush)
