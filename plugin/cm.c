@@ -118,7 +118,9 @@ bool net_cm_idle(struct net_cm *cm)
 {
 	bool idle;
 
-	pthread_mutex_lock(&cm->lock);
+	/* Held: in use. The caller has the device's lock, which comes after this one elsewhere. */
+	if (pthread_mutex_trylock(&cm->lock))
+		return false;
 	idle = !cm->listens && !cm->conns;
 	pthread_mutex_unlock(&cm->lock);
 	return idle;

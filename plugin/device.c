@@ -52,8 +52,10 @@ static int describe(struct net_dev *dev, const struct srd_dev_info *info)
 	struct srd_dev d;
 	int rc = srd_dev_open(&d, info->name);
 
-	if (rc)
+	if (rc) {
+		net_info("NET/EFA: %s left out: %s", info->name, net_log_reason());
 		return rc;
+	}
 	dev->caps = wire_caps(&d.attr);
 	dev->guid = info->guid;
 	dev->speed_mbps = d.attr.speed_mbps;

@@ -19,15 +19,12 @@ nccl_net_log_fn net_log_fn(void)
 static void from_srd(void *arg, enum srd_log_level level, const char *line)
 {
 	(void)arg;
-	if (atomic_load(&probing)) {
-		if (level == SRD_LOG_ERROR)
-			snprintf(reason, sizeof(reason), "%s", line);
+	if (atomic_load(&probing) && level == SRD_LOG_ERROR)
+		snprintf(reason, sizeof(reason), "%s", line);
+	else if (atomic_load(&probing) || level > SRD_LOG_WARN)
 		net_info("NET/EFA: %s", line);
-	} else if (level <= SRD_LOG_WARN) {
+	else
 		net_warn("NET/EFA: %s", line);
-	} else {
-		net_info("NET/EFA: %s", line);
-	}
 }
 
 void net_log_to(nccl_net_log_fn fn)

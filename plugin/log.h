@@ -13,8 +13,8 @@ void net_log_to(nccl_net_log_fn fn);
 nccl_net_log_fn net_log_fn(void);
 
 /*
- * While devices are looked for, what libsrd calls errors is only the reason why there are none.
- * Between these two calls its lines are INFO, and the last one is kept for net_log_reason().
+ * While devices are looked for, what libsrd calls an error is only the reason why there are none:
+ * between these two calls it is kept for net_log_reason(), and its other lines are INFO.
  */
 void net_log_probing(int yes);
 const char *net_log_reason(void);
