@@ -19,6 +19,8 @@ override LDFLAGS += -fsanitize=$(SAN)
 # Criterion ignores a leak report that does not abort; softefa is preloaded before the runtime.
 export ASAN_OPTIONS  := abort_on_error=1:verify_asan_link_order=0
 export UBSAN_OPTIONS := print_stacktrace=1
+# dlopen() goes through the sanitizer, which looks in its own run path and not in the caller's.
+export SRD_RDMA_CORE  = $(firstword $(wildcard $(abspath $(RDMA_CORE))/lib $(abspath $(RDMA_CORE))/lib64))
 endif
 
 # The build tree finds its rdma-core without LD_LIBRARY_PATH.
@@ -68,6 +70,8 @@ netbench_subjects := $(O)/netbench $(patsubst %,$(O)/plugins/%.so,tcpnet tcpnet-
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netbench*.c)): | $(netbench_subjects)
 $(O)/obj/tests/unit/%.o: override CPPFLAGS += -Itools
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/plugin*.c)): | $(O)/libnccl-net-efa.so
+$(O)/integration/plugin_mrcache: $(O)/obj/plugin/mrcache.o
+$(O)/unit/plugin_proto: $(O)/obj/plugin/proto.o
 $(O)/unit/netbench_payload: $(patsubst %,$(O)/obj/tools/netbench/%.o,payload reduce)
 $(O)/unit/%: $(O)/obj/tests/unit/%.o $(testlib) $(O)/libsrd.a
 	$(call link,$(rpath),-lcriterion)

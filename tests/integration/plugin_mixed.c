@@ -31,27 +31,6 @@ static struct pair pairs[] = {
 	{{SOLICITED}, {SOLICITED}},
 };
 
-/* Both directions, connected in NCCL's way: handles cross, then connect and accept are polled. */
-static void connect_both(struct twin *t, struct link *l)
-{
-	uint8_t mine[HANDLE], theirs[HANDLE];
-	void *listen = plug_listen(l->plug, 0, mine);
-	int64_t end = now_ms() + PLUG_WAIT_MS;
-	unsigned tries = 0;
-
-	twin_put(t, mine, HANDLE);
-	twin_get(t, theirs, HANDLE);
-	while (!l->send || !l->recv) {
-		if (!l->send)
-			l->send = plug_connect_once(l->plug, 0, theirs);
-		if (!l->recv)
-			l->recv = plug_accept_once(l->plug, listen);
-		need(now_ms() < end, "no connection within %d ms", PLUG_WAIT_MS);
-		relax(&tries);
-	}
-	plug_close_listen(l->plug, listen);
-}
-
 static size_t size_of(uint32_t i)
 {
 	return i == MESSAGES / 2 ? BIG : i * 37 % 9000;
@@ -79,11 +58,11 @@ static void run_side(struct twin *t, void *arg)
 	const struct side *side = arg;
 	struct mem from, to;
 	struct plug p;
-	struct link l = {.plug = &p};
+	struct link l;
 
 	plug_softefa(side->settings);
 	plug_open(&p, 0);
-	connect_both(t, &l);
+	link_open_twin(&l, &p, t);
 	mem_get(&from, &p, l.send, BIG, 0);
 	mem_get(&to, &p, l.recv, BIG, 0);
 	for (uint32_t i = 0; i < MESSAGES; i++)

@@ -14,7 +14,16 @@
 enum { HANDLE = NCCL_NET_HANDLE_BYTES };
 
 /* Where the fields of a handle are; plugin/proto.h. */
-enum { MAGIC = 0, VERSION = 4, GID = 7, QPN = 23, LISTEN_ID = 31, TOKEN = 35, NRAILS = 44, IID = 45 };
+enum {
+	MAGIC = 0,
+	VERSION = 4,
+	GID = 7,
+	QPN = 23,
+	LISTEN_ID = 31,
+	TOKEN = 35,
+	NRAILS = 44,
+	IID = 45,
+};
 
 static void assert_healthy(struct plug *p)
 {
@@ -102,7 +111,7 @@ Test(refuse, connect_to_a_process_that_is_gone_fails)
 	plug_close(&p);
 }
 
-/* ---- bad handles ------------------------------------------------------------------------------- */
+/* ---- bad handles ----------------------------------------------------------------------------- */
 
 struct damage {
 	uint8_t at, len, value;
@@ -195,7 +204,7 @@ Test(refuse, random_handles_are_refused)
 	plug_close(&p);
 }
 
-/* ---- nobody answers ------------------------------------------------------------------------------ */
+/* ---- nobody answers -------------------------------------------------------------------------- */
 
 /* softefa knows a host by its GID; another one is unreachable. The rails' halves must agree. */
 Test(refuse, unreachable_host_is_an_error_that_speaks_of_the_security_group)

@@ -142,7 +142,7 @@ ParameterizedTest(struct caps *c, scale, thousand_comms_at_once_need_no_more_tha
 	plug_close(&p);
 }
 
-/* ---- leaks --------------------------------------------------------------------------------------- */
+/* ---- leaks ----------------------------------------------------------------------------------- */
 
 static int open_fds(void)
 {

@@ -8,23 +8,40 @@
 #include "bytes.h"
 #include "need.h"
 
+static void both_ends(struct link *l, int dev, void *handle, void *listen)
+{
+	int64_t end = now_ms() + PLUG_WAIT_MS;
+	unsigned tries = 0;
+
+	while (!l->send || !l->recv) {
+		if (!l->send)
+			l->send = plug_connect_once(l->plug, dev, handle);
+		if (!l->recv)
+			l->recv = plug_accept_once(l->plug, listen);
+		need(now_ms() < end, "no connection within %d ms", PLUG_WAIT_MS);
+		relax(&tries);
+	}
+	plug_close_listen(l->plug, listen);
+}
+
 void link_open(struct link *l, struct plug *p, int from, int to)
 {
 	uint8_t handle[NCCL_NET_HANDLE_BYTES];
 	void *listen = plug_listen(p, to, handle);
-	int64_t end = now_ms() + PLUG_WAIT_MS;
-	unsigned tries = 0;
 
 	*l = (struct link){.plug = p};
-	while (!l->send || !l->recv) {
-		if (!l->send)
-			l->send = plug_connect_once(p, from, handle);
-		if (!l->recv)
-			l->recv = plug_accept_once(p, listen);
-		need(now_ms() < end, "no connection within %d ms", PLUG_WAIT_MS);
-		relax(&tries);
-	}
-	plug_close_listen(p, listen);
+	both_ends(l, from, handle, listen);
+}
+
+void link_open_twin(struct link *l, struct plug *p, struct twin *t)
+{
+	uint8_t mine[NCCL_NET_HANDLE_BYTES], theirs[NCCL_NET_HANDLE_BYTES];
+	void *listen = plug_listen(p, 0, mine);
+
+	twin_put(t, mine, sizeof(mine));
+	twin_get(t, theirs, sizeof(theirs));
+	*l = (struct link){.plug = p};
+	both_ends(l, 0, theirs, listen);
 }
 
 void link_close(struct link *l)

@@ -4,6 +4,7 @@
 #define TESTS_LINK_H
 
 #include "plug.h"
+#include "twin.h"
 
 struct link {
 	struct plug *plug;
@@ -12,6 +13,8 @@ struct link {
 
 /* From device @from to device @to, of this process. */
 void link_open(struct link *l, struct plug *p, int from, int to);
+/* To another process, which calls it too: l->send leads there, l->recv comes from there. */
+void link_open_twin(struct link *l, struct plug *p, struct twin *t);
 void link_close(struct link *l);
 
 enum { MARGIN = 4096 }; /* bytes on either side of a buffer, which must stay MARK */

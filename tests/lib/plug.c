@@ -97,7 +97,7 @@ void plug_forget(void)
 	pthread_mutex_unlock(&said.lock);
 }
 
-/* ---- life -------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 void plug_softefa(const char *settings)
 {
@@ -165,7 +165,7 @@ void plug_close(struct plug *p)
 	host_net_close(&p->net);
 }
 
-/* ---- connections ------------------------------------------------------------------------------- */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 #define POISON ((void *)0x5a5a5a5a5a5a5a5a)
 
@@ -275,7 +275,7 @@ void plug_close_recv(struct plug *p, void *comm)
 	need(rc == NCCL_NET_OK, "%s", host_result_str(rc));
 }
 
-/* ---- memory -------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 void *plug_reg(struct plug *p, void *comm, void *at, size_t size)
 {
@@ -294,7 +294,7 @@ void plug_dereg(struct plug *p, void *comm, void *mh)
 	need(rc == NCCL_NET_OK, "%s", host_result_str(rc));
 }
 
-/* ---- data ------------------------------------------------------------------------------------------ */
+/* ---- data ------------------------------------------------------------------------------------ */
 
 void *plug_isend(struct plug *p, void *comm, void *at, size_t size, int tag, void *mh)
 {
