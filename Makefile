@@ -101,6 +101,11 @@ check-headers: ## each public header compiles alone, as C11 and C++17
 # A goal that tests fetches what is missing; plain make only says so.
 $(efadv): | $(if $(filter demo check% fuzz bench,$(MAKECMDGOALS)),deps)
 	@test -e $@ || { echo "$@ is missing: run make deps, or set RDMA_CORE to an rdma-core >= 59"; exit 1; }
+$(O)/bench/%: tests/bench/%.c
+	@echo "  CC    $@"; mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fno-ipa-icf -o $@ $< -ldl
+bench: all $(call progs,bench) ## measure: instructions per call, latency, bandwidth, idle CPU
+	$(Q)BUILD=$(O) scripts/bench.sh
 demo: all ## move verified data on software devices, show it
 	$(Q)BUILD=$(O) RDMA_CORE=$(RDMA_CORE) scripts/demo.sh
 deps: ## install packages and rdma-core >= 59 (as root or with sudo)
@@ -120,5 +125,5 @@ help: ## list the targets
 	@echo "with V=1 (show commands), SAN=address,undefined or thread, RDMA_CORE=PREFIX, CC=, CFLAGS="
 
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
-.PHONY: all check check-layers check-exports check-headers demo deps check-peers lint pre-push clean help
+.PHONY: all bench check check-layers check-exports check-headers demo deps check-peers lint pre-push clean help
 .SECONDARY:

@@ -261,7 +261,7 @@ fetch_source() {
 		! no_network || die "no network: cannot fetch $file"
 		die_log "download of $file"
 	fi
-	rm -rf "$src" "$src.new" "$obj"
+	rm -rf "$src" "$src.new"
 	mkdir "$src.new"
 	tar -xf "$tmp/download/$file" --strip-components=1 --no-same-owner -C "$src.new" >>"$log" 2>&1 || die_log "tar"
 	echo "$version" >"$src.new/stamp"
@@ -275,6 +275,7 @@ build_rdma_core() {
 	[ -e "$src/stamp" ] || fetch_source
 	version=$(<"$src/stamp")
 	say "building libibverbs and libefa of rdma-core $version"
+	rm -rf "$obj" # cmake refuses that of a tree that has moved
 	{
 		# $ORIGIN: libefa must find the libibverbs beside it, not the system's older one.
 		# shellcheck disable=SC2016

@@ -17,11 +17,9 @@
 #define CROWDED_US     300      /* a yield that takes longer did not find a free core */
 #define BACKOFF_MIN_US 50000
 #define BACKOFF_MAX_US 2000000
-#define NAP_US         20
-#define LONG_NAP_US    100      /* after SETTLE_US without work */
-#define DEEP_NAP_US    2000     /* after DEEP_US */
-#define SETTLE_US      10000
-#define DEEP_US        100000
+#define NAP_SHARE      100      /* sleep this part of the time without work, but within these: */
+#define NAP_MIN_US     20
+#define NAP_MAX_US     10000
 
 /* Say that we sleep, look once more, sleep: pairs with se_mail_wake(). */
 static void nap(struct se_mail *mail, uint32_t seen, const struct timespec *timeout)
@@ -32,10 +30,13 @@ static void nap(struct se_mail *mail, uint32_t seen, const struct timespec *time
 	atomic_store(&mail->sleeping, 0);
 }
 
-static void nap_us(struct se_mail *mail, uint32_t seen, long us)
+static void nap_while_idle(struct se_mail *mail, uint32_t seen, uint64_t idle_us)
 {
-	struct timespec ts = {us / 1000000, us % 1000000 * 1000};
+	uint64_t us = idle_us / NAP_SHARE;
+	struct timespec ts = {0};
 
+	us = us < NAP_MIN_US ? NAP_MIN_US : us > NAP_MAX_US ? NAP_MAX_US : us;
+	ts.tv_nsec = (long)us * 1000;
 	nap(mail, seen, &ts);
 }
 
@@ -69,8 +70,6 @@ void se_idle_wait(struct se_idle *idle, uint64_t now_us, struct se_mail *mail, u
 		idle->crowded = false;
 	if (since < se_settings()->spin_us && !idle->crowded)
 		yield(idle, now_us);
-	else if (since < SETTLE_US)
-		nap_us(mail, seen, NAP_US);
 	else
-		nap_us(mail, seen, since < DEEP_US ? LONG_NAP_US : DEEP_NAP_US);
+		nap_while_idle(mail, seen, since);
 }

@@ -6,7 +6,8 @@
  * While cores are free it spins, with sched_yield(). How long a yield takes tells whether they are:
  * behind threads that spin without yielding it takes a scheduler tick, and then short sleeps are
  * far better (they keep the thread's share small, so that it runs at once when a sleep ends; with
- * sleeps well below 20 us it loses that and waits for the tick again). Long idle, it sleeps longer.
+ * sleeps well below 20 us it loses that and waits for the tick again). The longer it had no work, the
+ * longer it sleeps: by a hundredth of that time, so that what it costs to wake late stays a hundredth.
  */
 #ifndef SE_IDLE_H
 #define SE_IDLE_H

@@ -1,0 +1,104 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# bench.sh: the figures of this build on this machine; never a gate. BUILD=DIR is where things were built.
+# Instructions are exact (callgrind, rdma-core included); times are those of softefa, and of a machine that
+# may have other work: each is printed with its median and 99th percentile, or as the best of three.
+set -eu
+export LC_ALL=C
+
+cd "$(dirname "$0")/.."
+build=${BUILD:-build}
+plugin=$build/libnccl-net-efa.so
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+on_softefa() { "$build/softefa" --domain "bench-$$" --devices "$1" -- "${@:2}"; }
+
+# Instructions with a lock prefix, and exchanges with memory, which lock without one: "object address" each.
+locking() {
+	sed -n 's/^c\?ob=//p' "$dir"/callgrind.* | sort -u | while read -r object; do
+		[ -r "$object" ] || continue
+		objdump -d --no-show-raw-insn "$object" | awk -v object="$object" '
+			/^ *[0-9a-f]+:.*(\tlock |\txchg .*\()/ { sub(/:.*/, ""); print object, "0x" $1 }'
+	done
+}
+
+# What happened in the plugin for each function counted_*: calls, instructions and system calls; in all of them together,
+# the locking instructions that ran and the calls of the allocator. (Arcs that cost nothing are of uncounted calls.)
+tally() {
+	awk '
+	FILENAME == ARGV[1] { locks[$1, $2]; next }
+	/^ob=/ { object = substr($0, 4) }
+	/^fn=/ { fn = substr($0, 4) }
+	/^cfn=/ { callee = substr($0, 5) }
+	/^calls=/ { arc = substr($1, 7); next }
+	/^0x/ {
+		if (arc && $3 && fn ~ /^counted_/) {
+			calls[fn] += arc; instructions[fn] += $3; syscalls[fn] += $4
+		}
+		if (arc && $3 && callee ~ /^(malloc|calloc|realloc|free|posix_memalign|aligned_alloc|mmap|munmap)$/)
+			allocs += arc
+		if (!arc && (object, $1) in locks) locked += $3
+		arc = 0
+	}
+	END {
+		for (f in calls) {
+			name = substr(f, 9); gsub("_", " ", name); all += calls[f]; sys += syscalls[f]
+			printf "  %-28s %6d %14.1f\n", name, calls[f], instructions[f] / calls[f] | "sort"
+		}
+		close("sort")
+		if (!all) exit 1
+		printf "  in these %d calls: %d system calls, %d locking instructions, %d calls of the allocator\n",
+			all, sys, locked, allocs
+	}' "$1" "$dir"/callgrind.*
+}
+
+instructions() {
+	local bytes=$1
+
+	rm -f "$dir"/callgrind.*
+	on_softefa 1 valgrind -q --tool=callgrind --trace-children=yes --fair-sched=yes --toggle-collect='counted_*' \
+		--collect-systime=yes --dump-instr=yes --compress-strings=no --compress-pos=no \
+		--callgrind-out-file="$dir/callgrind.%p" "$build/bench/net_calls" "$plugin" "$bytes"
+	locking >"$dir/locks"
+	printf '\n%-30s %6s %14s\n' "Calls of the plugin, $bytes B" calls instructions
+	tally "$dir/locks"
+}
+
+# column JSON NAME: a figure of its only row
+column() { sed -n "s/.*\"$2\": \([0-9.e+-]*\).*/\1/p" "$1"; }
+
+pingpong() {
+	local i
+
+	printf '\n%-30s %10s %10s\n' "8 B, half a round trip" "median us" "p99 us"
+	for i in 1 2 3; do
+		on_softefa 1 "$build/netbench" --plugin "$plugin" --pattern pingpong --min 8 --max 8 --iters 20000 \
+			--json "$dir/json" >/dev/null
+		printf '  %-28s %10s %10s\n' "netbench, run $i" "$(column "$dir/json" p50_us)" "$(column "$dir/json" p99_us)"
+	done
+}
+
+ring() {
+	local size best
+
+	printf '\n%-30s %10s\n' "Ring all-reduce, 2 ranks" "busbw GB/s"
+	for size in 2M 64M 256M; do
+		best=$(for _ in 1 2 3; do
+			on_softefa 4 "$build/netbench" --plugin "$plugin" --pattern ring --min $size --max $size --iters 10 \
+				--json "$dir/json" >/dev/null
+			column "$dir/json" busbw_GBps
+		done | sort -g | tail -n 1)
+		printf '  %-28s %10s\n' "$size" "$best"
+	done
+}
+
+printf '# %s, %s cores, Linux %s, load %s\n' "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" \
+	"$(uname -r)" "$(cut -d ' ' -f 1 /proc/loadavg)"
+printf '# commit %s, %s\n' "$(git describe --always --dirty 2>/dev/null || echo unknown)" "$(date -u +%F)"
+instructions 65536
+instructions 8
+printf '\n%-30s %10s\n' "A process with an idle comm" "% of core"
+printf '  %-28s %10s\n' "over 10 s" "$(on_softefa 1 "$build/bench/net_calls" "$plugin" idle 10)"
+pingpong
+ring
