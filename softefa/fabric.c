@@ -40,6 +40,7 @@ struct device {
 	uint32_t key_count, key_last;
 	uint32_t ah_count, ah_top; /* numbers below ah_top have ever been used */
 	_Atomic uint16_t qpn_owner[1 << 16];     /* slot + 1 */
+	_Atomic uint32_t qpn_life[1 << 16];
 	_Atomic uint32_t key[KEY_COUNT];         /* KEY_LIVE | slot << 8 | generation */
 	struct ah ah[SE_MAX_AHN];
 };
@@ -110,6 +111,7 @@ static void reclaim_device(struct device *d, int slot)
 	for (uint32_t q = 0; q < 1 << 16; q++)
 		if (atomic_load_explicit(&d->qpn_owner[q], memory_order_relaxed) == slot + 1) {
 			atomic_store(&d->qpn_owner[q], 0);
+			atomic_fetch_add(&d->qpn_life[q], 1);
 			d->qp_count--;
 		}
 	for (uint32_t k = 0; k < KEY_COUNT && d->key_count; k++) {
@@ -469,6 +471,16 @@ void se_fabric_qpn_put(int dev, uint16_t qpn)
 int se_fabric_qpn_owner(int dev, uint16_t qpn)
 {
 	return atomic_load_explicit(&fab->dev[dev].qpn_owner[qpn], memory_order_acquire) - 1;
+}
+
+uint32_t se_fabric_qpn_life(int dev, uint16_t qpn)
+{
+	return atomic_load_explicit(&fab->dev[dev].qpn_life[qpn], memory_order_acquire);
+}
+
+void se_fabric_qpn_renew(int dev, uint16_t qpn)
+{
+	atomic_fetch_add(&fab->dev[dev].qpn_life[qpn], 1);
 }
 
 /* ---- AHNs -------------------------------------------------------------------------------------------- */

@@ -66,6 +66,12 @@ void se_mail_kick(struct se_mail *mail);
 int se_fabric_qpn_get(int dev, const uint8_t *used, uint32_t mask, uint32_t max);
 void se_fabric_qpn_put(int dev, uint16_t qpn);
 int se_fabric_qpn_owner(int dev, uint16_t qpn); /* slot or SE_NO_SLOT */
+/*
+ * What a QP has asked for is void once it is reset, failed or gone: from then on its life is another
+ * number.
+ */
+uint32_t se_fabric_qpn_life(int dev, uint16_t qpn);
+void se_fabric_qpn_renew(int dev, uint16_t qpn);
 
 /* The number of @gid on @dev, the same for all who ask; -ENOMEM when @max GIDs have one. */
 int se_fabric_ahn_get(int dev, const struct se_gid *gid, uint32_t max);

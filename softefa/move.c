@@ -50,7 +50,7 @@ static unsigned dst_spans(struct iovec *iov, const struct se_move *m, uint32_t l
 	return spans(iov, here, m->ndst, m->done, len);
 }
 
-/* Was the source registered all the time? Otherwise what was read may be anything. */
+/* Is the source registered, before and after the copy? Otherwise what was read may be anything. */
 static bool src_live(const struct se_move *m)
 {
 	for (unsigned i = 0; i < m->nsrc; i++)
@@ -100,6 +100,8 @@ enum se_move_result se_move_step(struct se_move *m)
 		nsrc = spans(src, m->src, m->nsrc, m->done, len);
 		pid = se_fabric_pid(m->slot);
 	}
+	if (!m->data && !src_live(m))
+		return SE_MOVE_BAD_SRC;
 	rc = se_copy_pull(pid, dst, ndst, src, nsrc, len);
 	if (rc)
 		return blame(rc, dst, ndst, pid);

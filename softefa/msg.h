@@ -44,6 +44,7 @@ struct se_msg {
 	uint64_t raddr;
 	uint32_t rkey;
 	struct se_gid sgid;
+	uint32_t life; /* of the sending QP: void when that has moved on */
 	struct se_seg seg[2];
 	uint8_t data[SE_INLINE_MAX];
 };

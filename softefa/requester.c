@@ -242,6 +242,7 @@ static enum se_status prepare(struct se_tx *tx, const struct se_wqe *w)
 	msg->imm = w->meta.imm;
 	msg->token = token(tx);
 	msg->sgid = se_gid_of(se_settings()->domain, qp->obj.ctx->dev);
+	msg->life = se_fabric_qpn_life(msg->src_dev, msg->src_qpn);
 	st = w->meta.ctrl1 & SE_META_INLINE ? set_inline(msg, qp, w) : set_segments(msg, qp, w);
 	return st ? st : set_remote(msg, w);
 }
@@ -478,6 +479,7 @@ void se_requester_timers(uint64_t now_us)
 
 void se_requester_drop(struct se_qp *qp)
 {
+	se_fabric_qpn_renew((int)qp->obj.ctx->dev, qp->qpn);
 	for (uint32_t i = 0; i < qp->sq.fresh; i++)
 		if (qp->sq.tx[i].state != SE_TX_FREE)
 			tx_put(&qp->sq.tx[i]);
@@ -485,6 +487,8 @@ void se_requester_drop(struct se_qp *qp)
 
 void se_requester_flush(struct se_qp *qp)
 {
+	/* First: a flushed completion gives the buffer back, which must not be sent any more. */
+	se_fabric_qpn_renew((int)qp->obj.ctx->dev, qp->qpn);
 	for (uint32_t i = 0; i < qp->sq.fresh; i++)
 		if (qp->sq.tx[i].state != SE_TX_FREE && qp->sq.tx[i].state != SE_TX_DONE)
 			complete(&qp->sq.tx[i], SE_FLUSHED);

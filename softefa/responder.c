@@ -14,11 +14,11 @@
 #include "log.h"
 #include "move.h"
 #include "mr.h"
+#include "recv.h"
 #include "rng.h"
 #include "settings.h"
 
 #define GRH_BYTES  40     /* room in front of a UD message */
-#define MAX_SGE    16
 #define MAX_REQUESTS 65536 /* more stay in the rings */
 #define MAX_DEFERS 3
 
@@ -41,13 +41,13 @@ struct rx {
 	uint8_t defers;
 	uint8_t status;        /* to the requester */
 	uint8_t rx_status;     /* to the receiver */
-	bool took;             /* a receive, which must complete */
-	uint16_t req_id;       /* of the receive */
+	bool took;             /* recv, which must complete */
+	bool placed;           /* the bytes are there already */
 	struct se_seg grant;   /* RDMA read */
-	unsigned ndst;
-	struct se_seg dst[MAX_SGE];
+	struct se_seg target;  /* RDMA write */
 	struct se_move move;
 	struct se_msg msg;
+	struct se_recv recv;
 };
 
 static struct se_list arrived = SE_LIST_INIT(arrived);
@@ -65,7 +65,7 @@ static struct rx *rx_get(void)
 	if (!se_list_empty(&spare)) {
 		rx = se_container(spare.next, struct rx, node);
 		se_list_remove(&rx->node);
-		memset(rx, 0, offsetof(struct rx, dst));
+		memset(rx, 0, offsetof(struct rx, msg));
 	} else {
 		rx = requests < MAX_REQUESTS ? calloc(1, sizeof(*rx)) : NULL;
 		if (!rx)
@@ -142,51 +142,6 @@ static void finish(struct rx *rx, enum se_status status)
 	answer(rx);
 }
 
-/* ---- the receive queue ------------------------------------------------------------------------------ */
-
-static uint16_t rq_posted(const struct se_qp *qp)
-{
-	uint16_t db = (uint16_t)atomic_load_explicit((_Atomic uint32_t *)(void *)(qp->db.va + SE_RQ_DB),
-						     memory_order_acquire);
-
-	return (uint16_t)(db - qp->rq.consumed);
-}
-
-/* Take the next receive into rx->dst. 0, -EAGAIN (none posted) or -EINVAL (the ring makes no sense). */
-static int rq_take(struct se_qp *qp, struct rx *rx)
-{
-	uint16_t posted = rq_posted(qp), n = 0;
-	uint32_t ctrl;
-
-	if (!posted)
-		return -EAGAIN;
-	if (posted > qp->rq.depth)
-		return -EINVAL;
-	do {
-		struct se_rx_desc d = qp->rq.ring[(qp->rq.consumed + n) & (qp->rq.depth - 1)];
-
-		ctrl = d.lkey_ctrl;
-		if (n == posted || n == MAX_SGE || !(ctrl & SE_RX_FIRST) != (n != 0))
-			return -EINVAL;
-		if (n == 0)
-			rx->req_id = d.req_id;
-		rx->dst[n].addr = (uint64_t)d.addr_hi << 32 | d.addr_lo;
-		rx->dst[n].len = d.length;
-		rx->dst[n].key = ctrl & SE_LKEY_MASK;
-		n++;
-	} while (!(ctrl & SE_RX_LAST));
-	qp->rq.consumed = (uint16_t)(qp->rq.consumed + n);
-	rx->ndst = n;
-	rx->took = true;
-	return 0;
-}
-
-static void rq_broken(struct se_qp *qp)
-{
-	se_log(SE_LOG_ERROR, "qp %u: receive ring makes no sense at %u", qp->qpn, qp->rq.consumed);
-	se_qp_fail(qp);
-}
-
 /* ---- completing --------------------------------------------------------------------------------------- */
 
 static bool needs_cqe(const struct rx *rx)
@@ -202,7 +157,7 @@ static void push_completion(const struct rx *rx)
 	const struct se_known *peer = se_pd_gid(rx->qp->pd, &m->sgid);
 	uint32_t len = m->len + (m->flags & SE_MSG_UD ? GRH_BYTES : 0);
 	struct se_cqe e = {
-		.req_id = rx->took ? rx->req_id : 0,
+		.req_id = rx->took ? rx->recv.req_id : 0,
 		.status = rx->rx_status,
 		.flags = (uint8_t)(SE_CQE_RECV | SE_CQE_OP(m->op) | (rx->took ? 0 : SE_CQE_UNSOLICITED) |
 				   (m->flags & SE_MSG_IMM ? SE_CQE_IMM : 0)),
@@ -240,52 +195,7 @@ static void moved(struct rx *rx, enum se_status rx_status, enum se_status status
 	complete(rx);
 }
 
-/* ---- moving ---------------------------------------------------------------------------------------------- */
-
-static void move(struct rx *rx)
-{
-	bool write = rx->msg.op == SE_OP_WRITE;
-
-	switch (se_move_step(&rx->move)) {
-	case SE_MOVE_MORE:
-		break;
-	case SE_MOVE_DONE:
-		moved(rx, SE_OK, SE_OK);
-		break;
-	case SE_MOVE_BAD_SRC:
-		moved(rx, SE_REM_ABORT, SE_INVALID_LKEY);
-		break;
-	case SE_MOVE_BAD_DST:
-		moved(rx, SE_INVALID_LKEY, write ? SE_REM_BAD_ADDRESS : SE_REM_BAD_STATUS);
-		break;
-	case SE_MOVE_GONE:
-		moved(rx, SE_REM_ABORT, SE_REM_ABORT);
-		break;
-	case SE_MOVE_DENIED:
-		moved(rx, SE_REM_ABORT, SE_QP_INTERNAL);
-		break;
-	}
-}
-
-static void start_move(struct rx *rx, uint32_t access)
-{
-	rx->move = (struct se_move){
-		.slot = rx->slot,
-		.dev = rx->msg.src_dev,
-		.src = rx->msg.seg,
-		.nsrc = rx->msg.nseg,
-		.data = rx->msg.flags & SE_MSG_INLINE ? rx->msg.data : NULL,
-		.pd = rx->qp->pd,
-		.access = access,
-		.dst = rx->dst,
-		.ndst = rx->ndst,
-		.len = rx->msg.len,
-	};
-	rx_set(rx, RX_MOVING, &busy);
-	move(rx);
-}
-
-/* ---- the rules ------------------------------------------------------------------------------------------- */
+/* ---- waiting for a receive ------------------------------------------------------------------------------- */
 
 /* Wait for a receive, as long as the sender's retries last. */
 static void park(struct rx *rx, uint64_t now_us)
@@ -307,18 +217,102 @@ static void park(struct rx *rx, uint64_t now_us)
 /* Take a receive; false: the request went elsewhere. */
 static bool take_or_park(struct rx *rx, uint64_t now_us)
 {
-	int rc = rq_take(rx->qp, rx);
+	int rc = se_recv_take(rx->qp, &rx->recv);
 
+	rx->took = rc == 0;
 	if (rc == -EAGAIN)
 		park(rx, now_us);
 	if (rc == -EINVAL) {
-		struct se_qp *qp = rx->qp;
-
+		se_log(SE_LOG_ERROR, "qp %u: receive ring makes no sense at %u", rx->qp->qpn,
+		       rx->qp->rq.consumed);
+		se_qp_fail(rx->qp);
 		finish(rx, SE_REM_BAD_QPN);
-		rq_broken(qp);
 	}
 	return rc == 0;
 }
+
+/* A write with immediate consumes a receive for that alone: its buffer stays untouched. */
+static bool needs_receive(const struct rx *rx)
+{
+	return rx->msg.op == SE_OP_WRITE && rx->msg.flags & SE_MSG_IMM && !rx->qp->unsolicited;
+}
+
+/* All bytes are there. A receive that is needed is taken only now, when nothing else can fail. */
+static void placed(struct rx *rx, uint64_t now_us)
+{
+	rx->placed = true;
+	if (needs_receive(rx) && !take_or_park(rx, now_us))
+		return;
+	moved(rx, SE_OK, SE_OK);
+}
+
+/* ---- moving ---------------------------------------------------------------------------------------------- */
+
+/* Does the sender still want it? What it gave up must not be carried out: its memory is reused. */
+static bool wanted(const struct rx *rx)
+{
+	return se_fabric_incarnation(rx->slot) == rx->incarnation &&
+	       se_fabric_qpn_life(rx->msg.src_dev % SE_MAX_DEV, rx->msg.src_qpn) == rx->msg.life;
+}
+
+/* The fault is the sender's: nothing arrived here. */
+static void abandon(struct rx *rx, enum se_status status)
+{
+	if (rx->took)
+		se_recv_give_back(rx->qp, &rx->recv);
+	rx->took = false;
+	finish(rx, status);
+}
+
+static void move(struct rx *rx, uint64_t now_us)
+{
+	bool write = rx->msg.op == SE_OP_WRITE;
+	enum se_move_result result = se_move_step(&rx->move);
+
+	if (!wanted(rx))
+		result = SE_MOVE_GONE;
+	switch (result) {
+	case SE_MOVE_MORE:
+		break;
+	case SE_MOVE_DONE:
+		placed(rx, now_us);
+		break;
+	case SE_MOVE_BAD_SRC:
+		abandon(rx, SE_INVALID_LKEY);
+		break;
+	case SE_MOVE_BAD_DST:
+		moved(rx, SE_INVALID_LKEY, write ? SE_REM_BAD_ADDRESS : SE_REM_BAD_STATUS);
+		break;
+	case SE_MOVE_GONE:
+		abandon(rx, SE_REM_ABORT);
+		break;
+	case SE_MOVE_DENIED:
+		abandon(rx, SE_QP_INTERNAL);
+		break;
+	}
+}
+
+static void start_move(struct rx *rx, uint64_t now_us)
+{
+	bool write = rx->msg.op == SE_OP_WRITE;
+
+	rx->move = (struct se_move){
+		.slot = rx->slot,
+		.dev = rx->msg.src_dev,
+		.src = rx->msg.seg,
+		.nsrc = rx->msg.nseg,
+		.data = rx->msg.flags & SE_MSG_INLINE ? rx->msg.data : NULL,
+		.pd = rx->qp->pd,
+		.access = write ? SE_REMOTE_WRITE : SE_LOCAL_WRITE,
+		.dst = write ? &rx->target : rx->recv.seg,
+		.ndst = write ? 1 : rx->recv.nseg,
+		.len = rx->msg.len,
+	};
+	rx_set(rx, RX_MOVING, &busy);
+	move(rx, now_us);
+}
+
+/* ---- the rules ------------------------------------------------------------------------------------------- */
 
 /* Cut the GRH room off the front of the receive; what is in it is unspecified, here zero. */
 static int skip_grh(struct rx *rx)
@@ -326,8 +320,8 @@ static int skip_grh(struct rx *rx)
 	static const uint8_t zero[GRH_BYTES];
 	uint32_t skip = GRH_BYTES;
 
-	for (unsigned i = 0; i < rx->ndst && skip; i++) {
-		struct se_seg *s = &rx->dst[i];
+	for (unsigned i = 0; i < rx->recv.nseg && skip; i++) {
+		struct se_seg *s = &rx->recv.seg[i];
 		uint32_t n = s->len < skip ? s->len : skip;
 		uint64_t at = se_mr_resolve(rx->qp->pd, s->key, s->addr, n, SE_LOCAL_WRITE);
 
@@ -347,8 +341,8 @@ static void do_send(struct rx *rx, uint64_t now_us)
 
 	if (!take_or_park(rx, now_us))
 		return;
-	for (unsigned i = 0; i < rx->ndst; i++)
-		room += rx->dst[i].len;
+	for (unsigned i = 0; i < rx->recv.nseg; i++)
+		room += rx->recv.seg[i].len;
 	if (room < rx->msg.len + (ud ? GRH_BYTES : 0u)) {
 		moved(rx, SE_BAD_LENGTH, SE_REM_BAD_LENGTH);
 		return;
@@ -357,7 +351,7 @@ static void do_send(struct rx *rx, uint64_t now_us)
 		moved(rx, SE_INVALID_LKEY, SE_OK);
 		return;
 	}
-	start_move(rx, SE_LOCAL_WRITE);
+	start_move(rx, now_us);
 }
 
 static void do_write(struct rx *rx, uint64_t now_us)
@@ -370,16 +364,20 @@ static void do_write(struct rx *rx, uint64_t now_us)
 		finish(rx, SE_REM_FEATURE_MISMATCH);
 		return;
 	}
+	if (rx->placed) {
+		placed(rx, now_us);
+		return;
+	}
 	if (!se_mr_resolve(qp->pd, m->rkey, m->raddr, m->len, SE_REMOTE_WRITE)) {
 		finish(rx, SE_REM_BAD_ADDRESS);
 		return;
 	}
-	/* A receive is consumed for the immediate only: its buffer stays untouched. */
-	if (imm && !qp->unsolicited && !take_or_park(rx, now_us))
+	if (needs_receive(rx) && !se_recv_posted(qp)) {
+		park(rx, now_us);
 		return;
-	rx->dst[0] = (struct se_seg){.addr = m->raddr, .len = m->len, .key = m->rkey};
-	rx->ndst = 1;
-	start_move(rx, SE_REMOTE_WRITE);
+	}
+	rx->target = (struct se_seg){.addr = m->raddr, .len = m->len, .key = m->rkey};
+	start_move(rx, now_us);
 }
 
 static void do_read(struct rx *rx)
@@ -412,7 +410,7 @@ static int admit(const struct rx *rx, const struct se_qp *qp)
 static void execute(struct rx *rx, uint64_t now_us)
 {
 	struct se_qp *qp = se_qp_find(rx->msg.dst_dev % SE_MAX_DEV, rx->msg.dst_qpn);
-	int st = admit(rx, qp);
+	int st = wanted(rx) ? admit(rx, qp) : SE_REM_ABORT;
 
 	rx->qp = qp;
 	if (st) {
@@ -472,7 +470,7 @@ static unsigned run_arrived(uint64_t now_us)
 	return did;
 }
 
-static unsigned run_busy(void)
+static unsigned run_busy(uint64_t now_us)
 {
 	struct se_list *n, *nx;
 	unsigned did = 0;
@@ -482,7 +480,7 @@ static unsigned run_busy(void)
 
 		switch (rx->state) {
 		case RX_MOVING:
-			move(rx);
+			move(rx, now_us);
 			did++;
 			break;
 		case RX_COMPLETING:
@@ -505,7 +503,7 @@ static unsigned run_parked(struct se_qp *qp, uint64_t now_us)
 	se_list_each(n, nx, &qp->rq.parked) {
 		struct rx *rx = se_container(n, struct rx, node);
 
-		if (!rq_posted(qp) && now_us < rx->rnr_deadline_us)
+		if (!se_recv_posted(qp) && now_us < rx->rnr_deadline_us)
 			continue;
 		execute(rx, now_us);
 		did++;
@@ -519,13 +517,14 @@ static unsigned flush_receives(struct se_qp *qp)
 	unsigned did = 0;
 	struct rx rx;
 
-	while (rq_posted(qp) && se_cq_room(qp->recv_cq)) {
+	while (se_recv_posted(qp) && se_cq_room(qp->recv_cq)) {
 		memset(&rx, 0, sizeof(rx));
-		if (rq_take(qp, &rx)) {
-			qp->rq.consumed = (uint16_t)(qp->rq.consumed + rq_posted(qp));
+		if (se_recv_take(qp, &rx.recv)) {
+			qp->rq.consumed = (uint16_t)(qp->rq.consumed + se_recv_posted(qp));
 			break;
 		}
 		rx.qp = qp;
+		rx.took = true;
 		rx.rx_status = SE_FLUSHED;
 		push_completion(&rx);
 		did++;
@@ -535,7 +534,7 @@ static unsigned flush_receives(struct se_qp *qp)
 
 unsigned se_responder_poll(uint64_t now_us)
 {
-	unsigned did = run_arrived(now_us) + run_busy();
+	unsigned did = run_arrived(now_us) + run_busy(now_us);
 	struct se_list *n, *nx;
 
 	se_list_each(n, nx, &se_qps) {

@@ -3,36 +3,12 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 
+#include "../lib/duo.h"
 #include "../lib/kids.h"
-#include "../lib/node.h"
 
 TestSuite(softefa_state, .timeout = 60);
 
 enum { LEN = 64 };
-
-/* A to B in one process and PD. */
-struct duo {
-	struct node a, b;
-	struct node_addr to_b;
-	uint16_t ahn;
-};
-
-static void duo_init(struct duo *d, const struct node_attr *attr)
-{
-	struct node_attr b = *attr;
-
-	b.with = &d->a;
-	node_init(&d->a, attr);
-	node_init(&d->b, &b);
-	d->to_b = node_addr(&d->b);
-	d->ahn = node_ahn(&d->a, &d->to_b);
-}
-
-static void duo_fini(struct duo *d)
-{
-	node_fini(&d->b);
-	node_fini(&d->a);
-}
 
 static void send_one(struct duo *d, uint16_t req_id)
 {
