@@ -200,7 +200,7 @@ int srd_ring_post_recv(struct srd_qp *qp, struct ibv_recv_wr *wr, struct ibv_rec
 	int rc = 0;
 
 	for (; wr; wr = wr->next) {
-		if (wr->num_sge > qp->max_recv_sge)
+		if (!r->ready || wr->num_sge > qp->max_recv_sge)
 			rc = -EINVAL;
 		else if (r->rq_used == qp->rq_depth || !r->recv_cq->nfree)
 			rc = -EAGAIN;
