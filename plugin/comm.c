@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cm.h"
 #include "log.h"
 
 /* ---- open ------------------------------------------------------------------------------------ */
@@ -166,31 +167,46 @@ int net_recv_open(struct net_engine *e, const struct proto_req *req, struct net_
 
 /* ---- fail -------------------------------------------------------------------------------------- */
 
-static const char *gid_text(const union ibv_gid *gid, char *out, size_t len)
+/* The queue pair that what failed was posted to: until its answer came, a send comm has none. */
+static uint32_t local_qpn(const struct net_comm *c)
 {
-	return inet_ntop(AF_INET6, gid->raw, out, (socklen_t)len) ? out : "?";
+	const struct net_rail *rail = &c->engine->rail[0];
+
+	if (c->kind == NET_RECV)
+		return rail->ctrl.ibv->qp_num;
+	return ((const struct net_send *)c)->wr.to ? rail->data.ibv->qp_num
+						   : c->engine->dev->cm->qp.ibv->qp_num;
+}
+
+/* "device GID qp 17" */
+static void side_text(char *out, size_t len, const char *dev, const union ibv_gid *gid, uint32_t qpn)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	if (!inet_ntop(AF_INET6, gid->raw, text, sizeof(text)))
+		text[0] = '\0';
+	snprintf(out, len, "%s %s qp %u", dev, text, qpn);
 }
 
 void net_comm_fail(struct net_comm *c, int err, const char *what, const struct srd_wc *wc)
 {
 	const struct srd_peer *peer = &c->peer[0];
-	const struct net_engine *e = c->engine;
-	char here[INET6_ADDRSTRLEN], there[INET6_ADDRSTRLEN];
+	const struct net_dev *dev = c->engine->dev;
+	char here[128], there[128];
 
 	if (c->err)
 		return;
 	c->err = err;
 	if (c->closed)
 		return; /* nobody is interested any more */
-	gid_text(&e->dev->nic[0].dev.attr.gid, here, sizeof(here));
-	gid_text(&peer->gid, there, sizeof(there));
+	side_text(here, sizeof(here), dev->name, &dev->nic[0].dev.attr.gid, local_qpn(c));
+	side_text(there, sizeof(there), "remote", &peer->gid, peer->qpn);
 	if (wc)
-		net_warn("NET/EFA: %s failed: %s (status %u); local %s %s, remote %s qp %u. %s", what,
-			 srd_status_str(wc->efa_status), wc->efa_status, e->dev->name, here, there,
-			 peer->qpn, srd_status_hint(wc->efa_status));
+		net_warn("NET/EFA: %s failed: %s (status %u); %s, %s. %s", what,
+			 srd_status_str(wc->efa_status), wc->efa_status, here, there,
+			 srd_status_hint(wc->efa_status));
 	else
-		net_warn("NET/EFA: %s failed: %s; local %s %s, remote %s qp %u", what, strerror(-err),
-			 e->dev->name, here, there, peer->qpn);
+		net_warn("NET/EFA: %s failed: %s; %s, %s", what, strerror(-err), here, there);
 }
 
 /* ---- close ---------------------------------------------------------------------------------------- */
