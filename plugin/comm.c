@@ -143,8 +143,12 @@ int net_recv_open(struct net_engine *e, const struct proto_req *req, struct net_
 	struct net_recv *r = comm_new(sizeof(*r), NET_RECV);
 	int rc;
 
-	if (!r)
+	if (!r) {
+		net_owner_enter(&e->owner);
+		e->imm_free += NET_RECV_RESERVE;
+		net_owner_leave(&e->owner);
 		return -ENOMEM;
+	}
 	r->id = UINT32_MAX;
 	r->next_seq = 1;
 	r->ring_mask = req->ring_entries - 1u;
@@ -153,9 +157,7 @@ int net_recv_open(struct net_engine *e, const struct proto_req *req, struct net_
 		r->req[i].comm = &r->c;
 	net_owner_enter(&e->owner);
 	link_in(e, &r->c);
-	/* The engine was chosen for having as many: max_recvs. */
 	r->reserve = NET_RECV_RESERVE;
-	e->imm_free -= NET_RECV_RESERVE;
 	rc = recv_setup(e, r, req);
 	if (rc)
 		net_comm_free(&r->c);

@@ -71,6 +71,7 @@ int net_send_open(struct net_engine *e, uint32_t conn_id, const struct proto_han
 		  struct net_send **out);
 /* With the peer's answer the comm can send. */
 int net_send_start(struct net_send *s, const struct proto_resp *resp);
+/* The promises that net_engine_get() set aside are given back, too, when this fails. */
 int net_recv_open(struct net_engine *e, const struct proto_req *req, struct net_recv **out);
 
 /* Never waits for the peer, never fails. Not entered. */

@@ -66,15 +66,17 @@ static int rail_init(struct net_engine *e, struct net_rail *rail, struct net_nic
 		return rc;
 	rail->data_free = rail->data.sq_depth;
 	rail->ctrl_free = rail->ctrl.sq_depth;
-	if (rail->data_free + rail->ctrl_free >= cq_depth) {
+	if (rail->data_free + rail->ctrl_free + NET_RECV_RESERVE > cq_depth) {
 		net_warn("NET/EFA: %s: %u completions are too few for 2 send queues of %u", nic->name,
 			 cq_depth, rail->data_free);
 		return -EOPNOTSUPP;
 	}
 	e->imm_free = min_u32(e->imm_free, cq_depth - rail->data_free - rail->ctrl_free);
 	if (!e->unsolicited) {
-		e->imm_free = min_u32(e->imm_free, rail->data.rq_depth);
-		rail->rq_missing = rail->data.rq_depth;
+		/* Those that wait to be posted again in a batch are not there for a peer. */
+		rq = rail->data.rq_depth;
+		e->imm_free = min_u32(e->imm_free, rq > 2 * RQ_BATCH ? rq - RQ_BATCH : rq);
+		rail->rq_missing = rq;
 	}
 	return 0;
 }
@@ -190,27 +192,47 @@ static int engine_create(struct net_dev *dev, bool unsolicited, struct net_engin
 	for (int i = 0; i < e->nrails; i++)
 		rq_refill(e, &e->rail[i], i);
 	/* A quarter of the promises is for whoever is busy. */
-	e->max_recvs = e->imm_free / NET_RECV_RESERVE / 4 * 3;
+	e->max_recvs = e->imm_free / NET_RECV_RESERVE * 3 / 4;
+	if (e->max_recvs == 0)
+		e->max_recvs = 1;
 	*out = e;
 	return 0;
 }
 
 /* ---- sharing ----------------------------------------------------------------------------------------- */
 
+/* Set promises aside for one more receive comm; false: too many of them are out. */
+static bool reserve(struct net_engine *e)
+{
+	bool ok;
+
+	net_owner_enter(&e->owner);
+	ok = e->imm_free >= NET_RECV_RESERVE;
+	if (ok)
+		e->imm_free -= NET_RECV_RESERVE;
+	net_owner_leave(&e->owner);
+	return ok;
+}
+
+static bool takes(struct net_engine *e, bool unsolicited, bool recv)
+{
+	if (e->unsolicited != unsolicited)
+		return false;
+	return !recv || (e->nrecvs < e->max_recvs && reserve(e));
+}
+
 /* Of this thread, or of nobody now. Device lock held. */
 static struct net_engine *find_locked(struct net_dev *dev, bool unsolicited, bool recv)
 {
-	struct net_engine *spare = NULL;
+	struct net_engine *e;
 
-	for (struct net_engine *e = dev->engines; e; e = e->next) {
-		if (e->unsolicited != unsolicited || (recv && e->nrecvs >= e->max_recvs))
-			continue;
-		if (pthread_equal(e->thread, pthread_self()))
+	for (e = dev->engines; e; e = e->next)
+		if (pthread_equal(e->thread, pthread_self()) && takes(e, unsolicited, recv))
 			return e;
-		if (e->users == 0)
-			spare = e;
-	}
-	return spare;
+	for (e = dev->engines; e; e = e->next)
+		if (e->users == 0 && takes(e, unsolicited, recv))
+			return e;
+	return NULL;
 }
 
 int net_engine_get(struct net_dev *dev, bool unsolicited, bool recv, struct net_engine **out)
@@ -225,6 +247,8 @@ int net_engine_get(struct net_dev *dev, bool unsolicited, bool recv, struct net_
 		if (!rc) {
 			e->next = dev->engines;
 			dev->engines = e;
+			if (recv)
+				reserve(e); /* of a new engine: there */
 		}
 	}
 	if (!rc) {

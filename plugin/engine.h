@@ -65,8 +65,8 @@ struct net_engine {
 };
 
 /*
- * An engine for the calling thread, with one user more; for one more receive comm when @recv. The
- * device must be open. Not entered.
+ * An engine for the calling thread, with one user more. When @recv, for one more receive comm, for
+ * which NET_RECV_RESERVE promises are set aside. The device must be open. Not entered.
  */
 int net_engine_get(struct net_dev *dev, bool unsolicited, bool recv, struct net_engine **out);
 void net_engine_put(struct net_engine *e, bool recv);
