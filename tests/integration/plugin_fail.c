@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Transfers that fail: an error in bounded time, kept, said once, and no concern of other comms. */
+#include <arpa/inet.h>
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../lib/bytes.h"
+#include "../lib/link.h"
+#include "../lib/need.h"
+#include "../lib/twin.h"
+
+enum { SIZE = 10000, SOON_MS = 10000 };
+
+static struct plug_abi abis[] = {{8}, {9}, {10}, {11}};
+
+#define ABIS() cr_make_param_array(struct plug_abi, abis, sizeof(abis) / sizeof(abis[0]))
+
+static enum nccl_net_result isend_result(struct link *l, const struct mem *m)
+{
+	void *request = &request;
+	enum nccl_net_result rc = l->plug->net.isend(&l->plug->net, l->send, m->at, SIZE, 0, m->mh,
+						     NULL, &request);
+
+	need(!request, "a request, with result %d", rc);
+	return rc;
+}
+
+static enum nccl_net_result irecv_result(struct link *l, const struct mem *m)
+{
+	void *request = &request, *at = m->at, *mh = m->mh;
+	size_t size = SIZE;
+	int tag = 0;
+	enum nccl_net_result rc = l->plug->net.irecv(&l->plug->net, l->recv, 1, &at, &size, &tag,
+						     &mh, NULL, &request);
+
+	need(!request, "a request, with result %d", rc);
+	return rc;
+}
+
+/* A link whose receiver gave up its memory with a receive posted, and the send that finds out. */
+struct broken {
+	struct link l;
+	struct mem from, to;
+	void *send, *recv;
+};
+
+static void broken_open(struct broken *b, struct plug *p, int from, int to)
+{
+	link_open(&b->l, p, from, to);
+	mem_get(&b->from, p, b->l.send, SIZE, 0);
+	mem_get(&b->to, p, b->l.recv, SIZE, 0);
+	b->recv = plug_recv(p, b->l.recv, b->to.at, SIZE, 0, b->to.mh);
+	plug_dereg(p, b->l.recv, b->to.mh);
+	b->send = plug_send(p, b->l.send, b->from.at, SIZE, 0, b->from.mh);
+}
+
+static void broken_close(struct broken *b)
+{
+	plug_dereg(b->l.plug, b->l.send, b->from.mh);
+	link_close(&b->l);
+	plug_forget();
+}
+
+ParameterizedTestParameters(fail, send_to_memory_that_is_gone_is_a_remote_error)
+{
+	return ABIS();
+}
+
+ParameterizedTest(struct plug_abi *abi, fail, send_to_memory_that_is_gone_is_a_remote_error)
+{
+	struct broken b;
+	struct plug p;
+
+	plug_open(&p, abi->v);
+	broken_open(&b, &p, 0, 0);
+	cr_assert(eq(int, plug_test_fails(&p, b.send, SOON_MS), NCCL_NET_REMOTE_ERROR));
+	mem_unharmed(&b.to, 0);
+	broken_close(&b);
+	plug_close(&p);
+}
+
+Test(fail, every_later_call_on_the_comm_returns_the_error)
+{
+	struct broken b;
+	struct plug p;
+
+	plug_open(&p, 0);
+	broken_open(&b, &p, 0, 0);
+	plug_test_fails(&p, b.send, SOON_MS);
+	for (int i = 0; i < 3; i++) {
+		cr_assert(eq(int, plug_test_fails(&p, b.send, 0), NCCL_NET_REMOTE_ERROR));
+		cr_assert(eq(int, isend_result(&b.l, &b.from), NCCL_NET_REMOTE_ERROR));
+	}
+	broken_close(&b);
+	plug_close(&p);
+}
+
+/* The text of a GID as the device has it, from the handle of a listen. */
+static void gid_of(struct plug *p, int dev, char text[64])
+{
+	uint8_t handle[NCCL_NET_HANDLE_BYTES];
+
+	plug_close_listen(p, plug_listen(p, dev, handle));
+	need(inet_ntop(AF_INET6, handle + 7, text, 64), "no GID");
+}
+
+Test(fail, one_warning_names_status_and_both_ends)
+{
+	char here[64], there[64], *qp;
+	struct broken b;
+	struct plug p;
+	int to;
+
+	plug_open(&p, 0);
+	to = p.ndev > 1;
+	gid_of(&p, 0, here);
+	gid_of(&p, to, there);
+	broken_open(&b, &p, 0, to);
+	plug_test_fails(&p, b.send, SOON_MS);
+	plug_test_fails(&p, b.send, 0);
+	isend_result(&b.l, &b.from);
+	cr_assert(eq(int, plug_warned(), 1));
+	need(strstr(plug_warning(), "status 7"), "%s", plug_warning());
+	need(strstr(plug_warning(), here), "%s not in: %s", here, plug_warning());
+	need(strstr(plug_warning(), there), "%s not in: %s", there, plug_warning());
+	qp = strstr(plug_warning(), " qp ");
+	need(qp && strstr(qp + 1, " qp "), "not two queue pairs in: %s", plug_warning());
+	broken_close(&b);
+	plug_close(&p);
+}
+
+Test(fail, other_comms_of_the_device_go_on)
+{
+	struct link before, after;
+	struct broken b;
+	struct plug p;
+
+	plug_open(&p, 0);
+	link_open(&before, &p, 0, 0);
+	broken_open(&b, &p, 0, 0);
+	link_open(&after, &p, 0, 0);
+	plug_test_fails(&p, b.send, SOON_MS);
+	plug_forget();
+	for (uint32_t i = 0; i < 20; i++) {
+		link_message(&before, 3000, i);
+		link_message(&after, 3000, i);
+	}
+	broken_close(&b);
+	link_message(&before, 3000, 21);
+	link_message(&after, 3000, 22);
+	link_close(&before);
+	link_close(&after);
+	plug_close(&p);
+}
+
+Test(fail, send_from_memory_that_its_handle_does_not_cover_is_a_remote_error)
+{
+	struct mem from, to;
+	struct plug p;
+	struct link l;
+	void *send;
+
+	plug_open(&p, 0);
+	link_open(&l, &p, 0, 0);
+	mem_get(&from, &p, l.send, SIZE, 0);
+	mem_get(&to, &p, l.recv, SIZE, 0);
+	plug_recv(&p, l.recv, to.at, SIZE, 0, to.mh);
+	send = plug_send(&p, l.send, from.at + (1 << 20), SIZE, 0, from.mh);
+	cr_assert(eq(int, plug_test_fails(&p, send, SOON_MS), NCCL_NET_REMOTE_ERROR));
+	cr_assert(eq(int, plug_warned(), 1));
+	mem_put(&from);
+	mem_put(&to);
+	link_close(&l);
+	plug_forget();
+	plug_close(&p);
+}
+
+/* The one that failed stays failed; those that were done before stay done. */
+Test(fail, requests_that_were_done_before_the_error_still_say_so)
+{
+	struct mem from, to, lost;
+	struct plug p;
+	struct link l;
+	void *good, *send;
+	unsigned tries = 0;
+
+	plug_open(&p, 0);
+	link_open(&l, &p, 0, 0);
+	mem_get(&from, &p, l.send, SIZE, 0);
+	mem_get(&to, &p, l.recv, SIZE, 0);
+	mem_get(&lost, &p, l.recv, SIZE, 0);
+	good = plug_recv(&p, l.recv, to.at, SIZE, 0, to.mh);
+	plug_recv(&p, l.recv, lost.at, SIZE, 0, lost.mh);
+	plug_dereg(&p, l.recv, lost.mh);
+	bytes_fill(from.at, SIZE, 1);
+	plug_wait(&p, plug_send(&p, l.send, from.at, SIZE, 0, from.mh));
+	send = plug_send(&p, l.send, from.at, SIZE, 0, from.mh);
+	plug_test_fails(&p, send, SOON_MS);
+	while (!plug_test(&p, good, NULL))
+		relax(&tries);
+	cr_assert(eq(long, bytes_differ(to.at, SIZE, 1), -1));
+	mem_put(&from);
+	mem_put(&to);
+	link_close(&l);
+	plug_forget();
+	plug_close(&p);
+}
+
+/* ---- a peer that goes away ------------------------------------------------------------------- */
+
+/* Talks as long as it lives. */
+static void chatter(struct twin *t, void *arg)
+{
+	struct mem from, to;
+	struct plug p;
+	struct link l;
+
+	(void)arg;
+	plug_open(&p, 0);
+	link_open_twin(&l, &p, t);
+	mem_get(&from, &p, l.send, SIZE, 0);
+	mem_get(&to, &p, l.recv, SIZE, 0);
+	twin_meet(t);
+	for (;;) {
+		void *recv = plug_recv(&p, l.recv, to.at, SIZE, 0, to.mh);
+
+		plug_wait(&p, plug_send(&p, l.send, from.at, SIZE, 0, from.mh));
+		plug_wait(&p, recv);
+	}
+}
+
+static bool step(struct plug *p, void **request, enum nccl_net_result *rc)
+{
+	int done = 0;
+
+	if (!*request || *rc)
+		return false;
+	*rc = p->net.test(*request, &done, NULL);
+	need(*rc == NCCL_NET_OK || *rc == NCCL_NET_REMOTE_ERROR, "result %d", *rc);
+	if (done)
+		*request = NULL;
+	return done;
+}
+
+/* Exchange messages for @ms; returns how many. The comms may fail meanwhile. */
+static int converse(struct link *l, struct mem *from, struct mem *to, int ms)
+{
+	enum nccl_net_result send_rc = NCCL_NET_OK, recv_rc = NCCL_NET_OK;
+	static void *send, *recv; /* still under way from the call before */
+	int64_t end = now_ms() + ms;
+	unsigned tries = 0;
+	int n = 0;
+
+	while (now_ms() < end) {
+		void *at = to->at;
+		size_t size = SIZE;
+		int tag = 0;
+
+		if (!send && !send_rc)
+			send_rc = l->plug->net.isend(&l->plug->net, l->send, from->at, SIZE, 0,
+						     from->mh, NULL, &send);
+		if (!recv && !recv_rc)
+			recv_rc = l->plug->net.irecv(&l->plug->net, l->recv, 1, &at, &size, &tag,
+						     &to->mh, NULL, &recv);
+		if (step(l->plug, &send, &send_rc) | step(l->plug, &recv, &recv_rc))
+			n++;
+		else
+			relax(&tries);
+	}
+	return n;
+}
+
+Test(fail, peer_killed_in_mid_traffic_ends_its_comms_and_no_others)
+{
+	struct mem from, to;
+	struct link l, own;
+	struct twin t;
+	struct plug p;
+	int64_t start;
+
+	twin_start(&t, chatter, NULL);
+	plug_open(&p, 0);
+	link_open_twin(&l, &p, &t);
+	link_open(&own, &p, 0, 0);
+	mem_get(&from, &p, l.send, SIZE, 0);
+	mem_get(&to, &p, l.recv, SIZE, 0);
+	twin_meet(&t);
+	cr_assert(gt(int, converse(&l, &from, &to, 300), 0));
+	twin_kill(&t);
+	converse(&l, &from, &to, 1500);
+	need(plug_warned() <= 2, "%d warnings, the last: %s", plug_warned(), plug_warning());
+	plug_forget();
+	link_message(&own, 3000, 1);
+	start = now_ms();
+	mem_put(&from);
+	mem_put(&to);
+	link_close(&l);
+	need(now_ms() - start < 1000, "closing took %d ms", (int)(now_ms() - start));
+	link_message(&own, 3000, 2);
+	link_close(&own);
+	link_open(&own, &p, 0, 0);
+	link_message(&own, 3000, 3);
+	link_close(&own);
+	plug_close(&p);
+}
+
+/* Has posted receives when it meets the other. */
+static void post_then_meet(struct twin *t, void *arg)
+{
+	struct mem to;
+	struct plug p;
+	struct link l;
+	unsigned tries = 0;
+
+	(void)arg;
+	plug_open(&p, 0);
+	link_open_twin(&l, &p, t);
+	mem_get(&to, &p, l.recv, SIZE, 0);
+	for (int i = 0; i < 8; i++)
+		plug_recv(&p, l.recv, to.at, SIZE, 0, to.mh);
+	while (tries < 400) /* the lines leave */
+		relax(&tries);
+	twin_meet(t);
+	twin_meet(t);
+}
+
+Test(fail, send_to_a_process_that_was_killed_fails_in_bounded_time)
+{
+	struct mem from;
+	struct twin t;
+	struct plug p;
+	struct link l;
+	void *send;
+
+	twin_start(&t, post_then_meet, NULL);
+	plug_open(&p, 0);
+	link_open_twin(&l, &p, &t);
+	mem_get(&from, &p, l.send, SIZE, 0);
+	twin_meet(&t);
+	twin_kill(&t);
+	send = plug_send(&p, l.send, from.at, SIZE, 0, from.mh);
+	cr_assert(eq(int, plug_test_fails(&p, send, SOON_MS), NCCL_NET_REMOTE_ERROR));
+	cr_assert(eq(int, isend_result(&l, &from), NCCL_NET_REMOTE_ERROR));
+	cr_assert(eq(int, plug_warned(), 1));
+	plug_forget();
+	mem_put(&from);
+	link_close(&l);
+	plug_close(&p);
+}
+
+Test(fail, receive_from_a_process_that_was_killed_fails_in_bounded_time)
+{
+	struct mem to;
+	struct twin t;
+	struct plug p;
+	struct link l;
+	void *recv;
+
+	twin_start(&t, post_then_meet, NULL);
+	plug_open(&p, 0);
+	link_open_twin(&l, &p, &t);
+	mem_get(&to, &p, l.recv, SIZE, 0);
+	twin_meet(&t);
+	twin_kill(&t);
+	recv = plug_recv(&p, l.recv, to.at, SIZE, 0, to.mh);
+	cr_assert(eq(int, plug_test_fails(&p, recv, SOON_MS), NCCL_NET_REMOTE_ERROR));
+	cr_assert(eq(int, irecv_result(&l, &to), NCCL_NET_REMOTE_ERROR));
+	cr_assert(eq(int, plug_warned(), 1));
+	plug_forget();
+	mem_unharmed(&to, 0);
+	mem_put(&to);
+	link_close(&l);
+	plug_close(&p);
+}
