@@ -28,13 +28,13 @@ rpath   = -Wl,-rpath,$(abspath $(RDMA_CORE))/lib:$(abspath $(RDMA_CORE))/lib64
 defs    = $(if $(SAN),,-Wl$(comma)-z$(comma)defs)
 objs    = $(patsubst %.c,$(O)/obj/%.o,$(wildcard $(1)))
 progs   = $(patsubst tests/$(1)/%.c,$(O)/$(1)/%,$(wildcard tests/$(1)/*.c))
+archive = @echo "  AR    $@"; mkdir -p $(@D); rm -f $@; $(AR) rcs $@ $^
 link    = @echo "  LINK  $@"; mkdir -p $(@D); $(CC) $(LDFLAGS) -o $@ $(1) $(filter %.o %.a,$^) $(2) -ldl -lpthread
 
 core    := $(call objs,core/*.c)
 plugin  := $(call objs,plugin/*.c)
 softefa := $(filter-out %/launcher.o,$(call objs,softefa/*.c))
 host    := $(call objs,tools/host/*.c)
-testlib := $(call objs,tests/lib/*.c) $(host)
 
 all: ## libraries and tools, into build/
 all: $(O)/libsrd.a $(O)/libsrd.so $(O)/libnccl-net-efa.so $(O)/libnccl-net.so \
@@ -44,8 +44,7 @@ $(O)/obj/%.o: %.c | $(efadv)
 	@echo "  CC    $<"; mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 $(O)/libsrd.a: $(core)
-	@echo "  AR    $@"
-	$(Q)rm -f $@; $(AR) rcs $@ $^
+	$(archive)
 $(O)/libsrd.so: $(core)
 	$(call link,-shared $(defs) $(rpath))
 $(O)/libnccl-net-efa.so: $(plugin) $(O)/libsrd.a
@@ -73,15 +72,38 @@ $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/plugin*.c)): | $(O)/lib
 $(O)/integration/plugin_mrcache: $(O)/obj/plugin/mrcache.o
 $(O)/unit/plugin_proto: $(O)/obj/plugin/proto.o
 $(O)/unit/netbench_payload: $(patsubst %,$(O)/obj/tools/netbench/%.o,payload reduce)
-$(O)/unit/%: $(O)/obj/tests/unit/%.o $(testlib) $(O)/libsrd.a
+# For tests only; softefa.a is the adapter without what stands before the C library.
+$(O)/test/lib.a: $(call objs,tests/lib/*.c) $(host)
+	$(archive)
+$(O)/test/plugin.a: $(plugin)
+	$(archive)
+$(O)/test/softefa.a: $(filter-out %/shim.o,$(softefa))
+	$(archive)
+parts := $(O)/test/lib.a $(O)/test/plugin.a $(O)/test/softefa.a $(O)/libsrd.a
+$(O)/unit/%: $(O)/obj/tests/unit/%.o $(parts)
 	$(call link,$(rpath),-lcriterion)
-$(O)/integration/%: $(O)/obj/tests/integration/%.o $(testlib) $(O)/libsrd.a
+$(O)/integration/%: $(O)/obj/tests/integration/%.o $(parts)
 	$(call link,$(rpath),-lcriterion)
+$(O)/stress/%: $(O)/obj/tests/stress/%.o $(parts)
+	$(call link,$(rpath))
+$(O)/fuzz/%: $(O)/obj/tests/fuzz/%.o $(parts)
+	$(call link,-fsanitize=fuzzer $(rpath))
 
 # ---- tests -------------------------------------------------------------------------------------
 tests := $(call progs,unit) $(call progs,integration)
 check: all $(tests) check-layers check-exports check-headers ## build and run all tests
 	$(Q)BUILD=$(O) scripts/run-tests.sh $(tests)
+stress: ## threads under ThreadSanitizer
+	$(Q)$(MAKE) SAN=thread run-stress
+run-stress: $(call progs,stress)
+	$(Q)for t in $^; do echo "$$t"; timeout -k 5 600 $$t || exit 1; done
+FUZZ_SECONDS ?= 10
+fuzz: ## what parses bytes of others, FUZZ_SECONDS (10) each
+	$(Q)$(MAKE) CC=clang O=build-fuzz SAN=address,undefined,fuzzer-no-link run-fuzz
+run-fuzz: $(call progs,fuzz)
+	$(Q)for t in $^; do $$t -max_total_time=$(FUZZ_SECONDS) -timeout=20 -print_final_stats=1 -artifact_prefix=$$t- \
+		>$$t.log 2>&1 || { cat $$t.log; exit 1; }; \
+		sed -n "s|^stat::number_of_executed_units: *|$$t: inputs: |p" $$t.log; done
 # Who may include whom: a folder sees itself, include/ and what is listed here.
 layer = $(Q)! grep -nE '\#include "($(2))' -r $(1)
 check-layers: ## the parts keep apart
@@ -99,7 +121,7 @@ check-headers: ## each public header compiles alone, as C11 and C++17
 			-fsyntax-only -x $$x - || exit 1; done; done
 
 # A goal that tests fetches what is missing; plain make only says so.
-$(efadv): | $(if $(filter demo check% fuzz bench,$(MAKECMDGOALS)),deps)
+$(efadv): | $(if $(filter demo check% bench %fuzz %stress,$(MAKECMDGOALS)),deps)
 	@test -e $@ || { echo "$@ is missing: run make deps, or set RDMA_CORE to an rdma-core >= 59"; exit 1; }
 $(O)/bench/%: tests/bench/%.c
 	@echo "  CC    $@"; mkdir -p $(@D)
@@ -125,5 +147,6 @@ help: ## list the targets
 	@echo "with V=1 (show commands), SAN=address,undefined or thread, RDMA_CORE=PREFIX, CC=, CFLAGS="
 
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
-.PHONY: all bench check check-layers check-exports check-headers demo deps check-peers lint pre-push clean help
+.PHONY: all bench check check-layers check-exports check-headers stress run-stress fuzz run-fuzz demo deps \
+	check-peers lint pre-push clean help
 .SECONDARY:
