@@ -90,6 +90,7 @@ static unsigned work(uint64_t now_us)
 	did += se_cq_poll_doorbells();
 	if (now_us >= next_timer) {
 		se_requester_timers(now_us);
+		se_responder_timers();
 		next_timer = now_us + TIMER_US;
 	}
 	se_link_flush();

@@ -10,10 +10,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "engine.h"
 #include "fabric.h"
 #include "log.h"
 
 #define RING_SLOTS 512
+#define ASK_US     20000 /* how often to ask whether the reader of a full ring lives */
 
 struct ring {
 	_Alignas(64) _Atomic uint32_t head; /* written by the sender */
@@ -26,6 +28,7 @@ struct end {
 	struct ring *ring;
 	uint64_t incarnation; /* of the member at the other end */
 	uint32_t head, tail;
+	uint64_t ask_us;
 };
 
 static struct end out[SE_MAX_PROC], in[SE_MAX_PROC];
@@ -34,6 +37,11 @@ static uint64_t unflushed[SE_MAX_PROC / 64], unread[SE_MAX_PROC / 64];
 static void set_bit(uint64_t *map, int bit)
 {
 	map[bit / 64] |= 1ull << (bit % 64);
+}
+
+static void clear_bit(uint64_t *map, int bit)
+{
+	map[bit / 64] &= ~(1ull << (bit % 64));
 }
 
 static void end_close(struct end *e)
@@ -71,17 +79,31 @@ static struct ring *ring_map(uint64_t from, uint64_t to, int flags)
 static int out_open(struct end *e, int slot, uint64_t incarnation)
 {
 	int self = se_fabric_self();
-	uint64_t mine = se_fabric_incarnation(self);
+	uint64_t mine;
 
-	end_close(e);
-	if (se_fabric_incarnation(slot) != incarnation)
+	/* First: an answer to a dead process must not close the ring to the one in its place. */
+	if (self == SE_NO_SLOT || se_fabric_incarnation(slot) != incarnation)
 		return -ESRCH;
+	end_close(e);
+	clear_bit(unflushed, slot);
+	mine = se_fabric_incarnation(self);
 	e->ring = ring_map(mine, incarnation, O_CREAT | O_EXCL);
 	if (!e->ring)
 		return -ENOMEM;
 	e->incarnation = incarnation;
 	atomic_store(&se_fabric_mail(slot)->ring_from[self], mine);
 	return 0;
+}
+
+/* A full ring is nobody else's business: who died with it unread is found out here. */
+static int full(struct end *e, int slot)
+{
+	uint64_t now_us = se_now_us();
+
+	if (now_us < e->ask_us)
+		return -EAGAIN;
+	e->ask_us = now_us + ASK_US;
+	return se_fabric_gone(slot, e->incarnation) ? -ESRCH : -EAGAIN;
 }
 
 struct se_msg *se_link_reserve(int slot, uint64_t incarnation, int *err)
@@ -97,7 +119,7 @@ struct se_msg *se_link_reserve(int slot, uint64_t incarnation, int *err)
 		/* acquire: the reader is done with what it passed */
 		e->tail = atomic_load_explicit(&e->ring->tail, memory_order_acquire);
 		if (e->head - e->tail == RING_SLOTS) {
-			*err = -EAGAIN;
+			*err = full(e, slot);
 			return NULL;
 		}
 	}

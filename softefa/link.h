@@ -13,7 +13,7 @@
 
 /*
  * A slot to write the next message for the member @slot into, or NULL with *err: -EAGAIN (ring
- * full), -ESRCH (the member with @incarnation left), or why no ring could be made.
+ * full), -ESRCH (the member with @incarnation is gone), or why no ring could be made.
  */
 struct se_msg *se_link_reserve(int slot, uint64_t incarnation, int *err);
 void se_link_commit(int slot);

@@ -363,6 +363,30 @@ unsigned se_responder_poll(uint64_t now_us)
 	return did;
 }
 
+/* Those whose process died are wanted until somebody asks after it. */
+static void drop_unwanted(struct se_list *parked, uint64_t *alive)
+{
+	struct se_list *n, *nx;
+
+	se_list_each(n, nx, parked) {
+		struct se_rx *rx = se_container(n, struct se_rx, node);
+
+		if (alive[rx->slot] != rx->incarnation && !se_fabric_gone(rx->slot, rx->incarnation))
+			alive[rx->slot] = rx->incarnation;
+		if (!se_rx_wanted(rx))
+			se_rx_finish(rx, SE_REM_ABORT);
+	}
+}
+
+void se_responder_timers(void)
+{
+	uint64_t alive[SE_MAX_PROC] = {0}; /* incarnations asked about in this round */
+	struct se_list *n, *nx;
+
+	se_list_each(n, nx, &se_qps)
+		drop_unwanted(&se_container(n, struct se_qp, node)->rq.parked, alive);
+}
+
 /* Of requests that lose their QP, those under way were reset, the others find no QP. */
 static void orphan(struct se_rx *rx, bool flush)
 {

@@ -12,6 +12,8 @@
 /* A request arrived; false: no room for it now. */
 bool se_responder_request(const struct se_msg *msg, int slot);
 unsigned se_responder_poll(uint64_t now_us);
+/* Drop what waits for a receive when its sender does not; every few milliseconds. */
+void se_responder_timers(void);
 /* The QP resets or goes away; or fails: receives complete as flushed. */
 void se_responder_drop(struct se_qp *qp);
 void se_responder_flush(struct se_qp *qp);

@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "../../softefa/engine.h"
 #include "../lib/raw.h"
 #include "../lib/raw_linked.h"
 
