@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Closing with requests in flight, as NCCL does at abort: memory is deregistered and unmapped
+ * before the comm is closed, and nothing may land in what is mapped there next.
+ */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "../lib/bytes.h"
+#include "../lib/link.h"
+#include "../lib/need.h"
+#include "../lib/twin.h"
+
+enum { DEEP = 8, SIZE = 256 << 10, ALL = DEEP * SIZE, ROUNDS = 25, CANARY = 0xc3 };
+
+static uint8_t *map_at(uint8_t *at)
+{
+	int fixed = at ? MAP_FIXED : 0;
+	uint8_t *got = mmap(at, ALL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1,
+			    0);
+
+	need(got != MAP_FAILED && (!at || got == at), "mmap");
+	return got;
+}
+
+/* A comm that is cut off: what it sends from, or receives into. */
+struct end {
+	uint8_t *at;
+	void *mh;
+};
+
+struct torn {
+	struct link l;
+	struct end from, to;
+	void *recv[DEEP], *send[DEEP];
+};
+
+static void torn_open(struct torn *t, struct plug *p)
+{
+	memset(t, 0, sizeof(*t));
+	link_open(&t->l, p, 0, 0);
+	t->from.at = map_at(NULL);
+	t->to.at = map_at(NULL);
+	t->from.mh = plug_reg(p, t->l.send, t->from.at, ALL);
+	t->to.mh = plug_reg(p, t->l.recv, t->to.at, ALL);
+	bytes_fill(t->from.at, ALL, 1);
+}
+
+/* Everything posted, and left to itself for a while that differs from round to round. */
+static void torn_start(struct torn *t, uint32_t tests)
+{
+	struct plug *p = t->l.plug;
+
+	for (int i = 0; i < DEEP; i++)
+		t->recv[i] = plug_irecv(p, t->l.recv, t->to.at + i * SIZE, SIZE, 0, t->to.mh);
+	for (int i = 0; i < DEEP; i++)
+		t->send[i] = plug_send(p, t->l.send, t->from.at + i * SIZE, SIZE, 0, t->from.mh);
+	for (uint32_t i = 0; i < tests; i++)
+		plug_test(p, t->recv[i % DEEP], NULL);
+}
+
+static void end_drop(struct plug *p, void *comm, struct end *e)
+{
+	plug_dereg(p, comm, e->mh);
+	munmap(e->at, ALL);
+	map_at(e->at);
+	memset(e->at, CANARY, ALL);
+}
+
+static void end_unharmed(struct end *e)
+{
+	long bad = bytes_differ_from(e->at, ALL, CANARY);
+
+	need(bad < 0, "a late write at byte %ld", bad);
+	munmap(e->at, ALL);
+}
+
+static void wait_a_little(void)
+{
+	unsigned tries = 0;
+
+	while (tries < 240)
+		relax(&tries);
+}
+
+/* ---- order ----------------------------------------------------------------------------------- */
+
+/* t, f: give up the memory to receive into, to send from; R, S: close the comm that it was for. */
+struct order {
+	char steps[5];
+};
+
+static struct order orders[] = {{"tfRS"}, {"tfSR"}, {"ftRS"}, {"ftSR"}, {"tRfS"}, {"fStR"}};
+
+static void tear(struct torn *t, const struct order *o)
+{
+	struct plug *p = t->l.plug;
+
+	for (const char *step = o->steps; *step; step++) {
+		if (*step == 't')
+			end_drop(p, t->l.recv, &t->to);
+		else if (*step == 'f')
+			end_drop(p, t->l.send, &t->from);
+		else if (*step == 'R')
+			plug_close_recv(p, t->l.recv);
+		else
+			plug_close_send(p, t->l.send);
+	}
+}
+
+ParameterizedTestParameters(abort, memory_given_up_with_requests_in_flight_is_not_written_late)
+{
+	return cr_make_param_array(struct order, orders, sizeof(orders) / sizeof(orders[0]));
+}
+
+ParameterizedTest(struct order *o, abort,
+		  memory_given_up_with_requests_in_flight_is_not_written_late)
+{
+	uint64_t seed = 1;
+	struct plug p;
+	struct torn t;
+	struct link l;
+
+	plug_open(&p, 0);
+	for (int i = 0; i < ROUNDS; i++) {
+		torn_open(&t, &p);
+		torn_start(&t, bytes_random(&seed) % 100);
+		tear(&t, o);
+		wait_a_little();
+		end_unharmed(&t.from);
+		end_unharmed(&t.to);
+	}
+	plug_forget();
+	link_open(&l, &p, 0, 0);
+	link_message(&l, SIZE, 2);
+	link_close(&l);
+	plug_close(&p);
+}
+
+/* ---- others ---------------------------------------------------------------------------------- */
+
+Test(abort, comm_closed_in_mid_transfer_takes_nothing_from_another_in_mid_transfer)
+{
+	uint64_t seed = 2;
+	struct torn dies, lives;
+	struct plug p;
+
+	plug_open(&p, 0);
+	torn_open(&lives, &p);
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		long bad;
+
+		torn_open(&dies, &p);
+		memset(lives.to.at, 0, ALL);
+		torn_start(&lives, 0);
+		torn_start(&dies, bytes_random(&seed) % 50);
+		tear(&dies, &orders[i % 6]);
+		for (int k = 0; k < DEEP; k++) {
+			need(plug_wait(&p, lives.recv[k]) == SIZE, "round %u, receive %d", i, k);
+			need(plug_wait(&p, lives.send[k]) == SIZE, "round %u, send %d", i, k);
+		}
+		bad = bytes_differ(lives.to.at, ALL, 1);
+		need(bad < 0, "round %u, byte %ld", i, bad);
+		end_unharmed(&dies.from);
+		end_unharmed(&dies.to);
+	}
+	plug_forget(); /* of those that died */
+	plug_dereg(&p, lives.l.send, lives.from.mh);
+	plug_dereg(&p, lives.l.recv, lives.to.mh);
+	munmap(lives.from.at, ALL);
+	munmap(lives.to.at, ALL);
+	link_close(&lives.l);
+	plug_close(&p);
+}
+
+/* ---- one side -------------------------------------------------------------------------------- */
+
+Test(abort, sender_learns_that_its_receiver_is_gone_or_waits)
+{
+	struct plug p;
+	struct torn t;
+	int64_t end;
+
+	plug_open(&p, 0);
+	torn_open(&t, &p);
+	torn_start(&t, 0);
+	end_drop(&p, t.l.recv, &t.to);
+	plug_close_recv(&p, t.l.recv);
+	for (end = now_ms() + 500; now_ms() < end;) {
+		void *request = NULL;
+		enum nccl_net_result rc = p.net.isend(&p.net, t.l.send, t.from.at, SIZE, 0,
+						      t.from.mh, NULL, &request);
+
+		need(rc == NCCL_NET_OK || rc == NCCL_NET_REMOTE_ERROR, "result %d", rc);
+		for (int i = 0; i < DEEP; i++) {
+			int done;
+
+			rc = t.send[i] ? p.net.test(t.send[i], &done, NULL) : NCCL_NET_OK;
+			need(rc == NCCL_NET_OK || rc == NCCL_NET_REMOTE_ERROR, "result %d", rc);
+			if (t.send[i] && !rc && done)
+				t.send[i] = NULL;
+		}
+	}
+	plug_forget();
+	end_drop(&p, t.l.send, &t.from);
+	plug_close_send(&p, t.l.send);
+	end_unharmed(&t.to);
+	end_unharmed(&t.from);
+	plug_close(&p);
+}
+
+Test(abort, receiver_whose_sender_is_gone_waits_and_closes)
+{
+	struct plug p;
+	struct torn t;
+	int64_t end;
+
+	plug_open(&p, 0);
+	torn_open(&t, &p);
+	for (int i = 0; i < DEEP; i++)
+		t.recv[i] = plug_recv(&p, t.l.recv, t.to.at + i * SIZE, SIZE, 0, t.to.mh);
+	end_drop(&p, t.l.send, &t.from);
+	plug_close_send(&p, t.l.send);
+	for (end = now_ms() + 300; now_ms() < end;)
+		need(!plug_test(&p, t.recv[0], NULL), "a message out of nothing");
+	end_drop(&p, t.l.recv, &t.to);
+	plug_close_recv(&p, t.l.recv);
+	wait_a_little();
+	end_unharmed(&t.to);
+	end_unharmed(&t.from);
+	plug_forget();
+	plug_close(&p);
+}
+
+/* ---- two processes --------------------------------------------------------------------------- */
+
+enum { TIMES = 40 };
+
+/* Posts all it may and closes at once; the last finalize is not far. */
+static void post_and_close(struct twin *tw, void *arg)
+{
+	static uint8_t memory[32 * 1024];
+	struct plug p;
+
+	(void)arg;
+	for (int i = 0; i < TIMES; i++) {
+		struct link l;
+		void *mh;
+
+		plug_open(&p, 11);
+		link_open_twin(&l, &p, tw);
+		mh = plug_reg(&p, l.recv, memory, sizeof(memory));
+		for (int k = 0; k < 32; k++)
+			plug_irecv(&p, l.recv, memory + k * 1024, 1024, 0, mh);
+		plug_dereg(&p, l.recv, mh);
+		link_close(&l);
+		plug_forget();
+		plug_close(&p);
+		twin_meet(tw);
+	}
+}
+
+/* Done, if it was faster than the receiver's end, or an error. */
+static void ends_somehow(struct plug *p, void *request, int round)
+{
+	int64_t end = now_ms() + 10000;
+	unsigned tries = 0;
+	int done = 0;
+
+	while (!done) {
+		enum nccl_net_result rc = p->net.test(request, &done, NULL);
+
+		if (rc == NCCL_NET_REMOTE_ERROR)
+			return;
+		need(rc == NCCL_NET_OK, "round %d: result %d", round, rc);
+		need(now_ms() < end, "round %d: neither done nor failed", round);
+		relax(&tries);
+	}
+}
+
+/*
+ * Clear-to-send lines that the receiver posted must leave though it closes: a sender that never
+ * gets one could only wait.
+ */
+Test(abort, lines_posted_just_before_close_reach_the_sender)
+{
+	struct twin tw;
+	struct plug p;
+
+	twin_start(&tw, post_and_close, NULL);
+	plug_open(&p, 11);
+	for (int i = 0; i < TIMES; i++) {
+		struct link l;
+		struct mem from;
+
+		link_open_twin(&l, &p, &tw);
+		mem_get(&from, &p, l.send, 1024, 0);
+		ends_somehow(&p, plug_send(&p, l.send, from.at, 1024, 0, from.mh), i);
+		mem_put(&from);
+		link_close(&l);
+		plug_forget();
+		twin_meet(&tw);
+	}
+	twin_end(&tw);
+	plug_close(&p);
+}
