@@ -2,6 +2,7 @@
 /* The shared memory of a host's processes: membership, and numbers unique per device. */
 #include "fabric.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -15,12 +16,10 @@
 #include <unistd.h>
 
 #include "log.h"
+#include "numbers.h"
 #include "settings.h"
 
-#define MAGIC      0x736f667465666131u /* "softefa1" */
-#define KEY_COUNT  (1u << SE_KEY_BITS)
-#define KEY_GENS   (1u << (24 - SE_KEY_BITS))
-#define KEY_LIVE   (1u << 31)
+#define MAGIC 0x736f667465666131u /* "softefa1" */
 
 struct member {
 	pthread_mutex_t alive; /* robust; held by the engine thread of the member */
@@ -29,29 +28,13 @@ struct member {
 	struct se_mail mail;
 };
 
-struct ah {
-	struct se_gid gid;
-	uint32_t refs; /* sum of by_member */
-	uint16_t by_member[SE_MAX_PROC];
-};
-
-struct device {
-	uint32_t qp_count, qpn_last;
-	uint32_t key_count, key_last;
-	uint32_t ah_count, ah_top; /* numbers below ah_top have ever been used */
-	_Atomic uint16_t qpn_owner[1 << 16];     /* slot + 1 */
-	_Atomic uint32_t qpn_life[1 << 16];
-	_Atomic uint32_t key[KEY_COUNT];         /* KEY_LIVE | slot << 8 | generation */
-	struct ah ah[SE_MAX_AHN];
-};
-
 struct fabric {
 	uint64_t magic;
 	pthread_mutex_t lock; /* robust: guards all but the atomics, which it only writes */
 	uint32_t closed;      /* the last member left: this file is unlinked */
 	uint64_t last_incarnation;
 	struct member member[SE_MAX_PROC];
-	struct device dev[SE_MAX_DEV];
+	struct se_numbers dev[SE_MAX_DEV];
 };
 
 static struct fabric *fab;
@@ -106,34 +89,6 @@ static void forget_rings(int slot, uint64_t incarnation)
 		atomic_store(&fab->member[slot].mail.ring_from[i], 0);
 }
 
-static void reclaim_device(struct device *d, int slot)
-{
-	for (uint32_t q = 0; q < 1 << 16; q++)
-		if (atomic_load_explicit(&d->qpn_owner[q], memory_order_relaxed) == slot + 1) {
-			atomic_store(&d->qpn_owner[q], 0);
-			atomic_fetch_add(&d->qpn_life[q], 1);
-			d->qp_count--;
-		}
-	for (uint32_t k = 0; k < KEY_COUNT && d->key_count; k++) {
-		uint32_t v = atomic_load_explicit(&d->key[k], memory_order_relaxed);
-
-		if (v & KEY_LIVE && (int)(v >> 8 & 0xffff) == slot) {
-			atomic_store(&d->key[k], v & 0xff);
-			d->key_count--;
-		}
-	}
-	for (uint32_t a = 1; a < d->ah_top; a++) {
-		struct ah *ah = &d->ah[a];
-
-		if (!ah->by_member[slot])
-			continue;
-		ah->refs -= ah->by_member[slot];
-		ah->by_member[slot] = 0;
-		if (!ah->refs)
-			d->ah_count--;
-	}
-}
-
 static void reclaim(int slot)
 {
 	struct member *m = &fab->member[slot];
@@ -142,9 +97,8 @@ static void reclaim(int slot)
 	if (!incarnation)
 		return;
 	atomic_store(&m->incarnation, 0);
-	for (int d = 0; d < SE_MAX_DEV; d++)
-		if (fab->dev[d].qp_count || fab->dev[d].key_count || fab->dev[d].ah_count)
-			reclaim_device(&fab->dev[d], slot);
+	for (int i = 0; i < SE_MAX_DEV; i++)
+		se_numbers_reclaim(&fab->dev[i], slot);
 	forget_rings(slot, incarnation);
 }
 
@@ -165,6 +119,17 @@ static bool reclaim_if_dead(int slot)
 	se_log(SE_LOG_COMMAND, "process %d is gone, its numbers are free again", (int)m->pid);
 	reclaim(slot);
 	return true;
+}
+
+/* Numbers have run out: were there any that nobody uses? */
+static bool reclaim_dead(void)
+{
+	bool any = false;
+
+	for (int i = 0; i < SE_MAX_PROC; i++)
+		if (i != self && atomic_load(&fab->member[i].incarnation))
+			any |= reclaim_if_dead(i);
+	return any;
 }
 
 /* ---- the file -------------------------------------------------------------------------------------- */
@@ -342,6 +307,22 @@ static bool anybody_left(void)
 	return false;
 }
 
+/*
+ * What processes left that died while they made it. Whoever wants to join waits for the lock of
+ * the file that is closed now.
+ */
+static void sweep(void)
+{
+	DIR *d = opendir(dir);
+	struct dirent *e;
+
+	while (d && (e = readdir(d)))
+		if (e->d_name[0] != '.' && strcmp(e->d_name, "fabric") != 0)
+			unlinkat(dirfd(d), e->d_name, 0);
+	if (d)
+		closedir(d);
+}
+
 void se_fabric_leave(void)
 {
 	char path[160];
@@ -354,6 +335,7 @@ void se_fabric_leave(void)
 	left = true;
 	if (!anybody_left()) {
 		fab->closed = 1;
+		sweep();
 		snprintf(path, sizeof(path), "%s/fabric", dir);
 		unlink(path);
 		rmdir(dir);
@@ -433,27 +415,19 @@ void se_mail_wake(struct se_mail *mail)
 		se_mail_kick(mail);
 }
 
-/* ---- QPNs -------------------------------------------------------------------------------------------- */
+/* ---- numbers ----------------------------------------------------------------------------------------- */
 
 int se_fabric_qpn_get(int dev, const uint8_t *used, uint32_t mask, uint32_t max)
 {
-	struct device *d = &fab->dev[dev];
-	int rc = -ENOMEM;
+	struct se_numbers *d = &fab->dev[dev];
+	int rc;
 
 	if (left)
 		return -ESHUTDOWN;
 	lock_fabric(fab);
-	for (uint32_t n = 0; n < 1 << 16 && d->qp_count < max; n++) {
-		uint16_t qpn = (uint16_t)++d->qpn_last;
-
-		/* 0 and 1 mean other things in verbs. */
-		if (qpn < 2 || used[qpn & mask] || atomic_load(&d->qpn_owner[qpn]))
-			continue;
-		atomic_store(&d->qpn_owner[qpn], (uint16_t)(self + 1));
-		d->qp_count++;
-		rc = qpn;
-		break;
-	}
+	rc = se_numbers_qpn_get(d, self, used, mask, max);
+	if (rc < 0 && reclaim_dead())
+		rc = se_numbers_qpn_get(d, self, used, mask, max);
 	unlock_fabric(fab);
 	return rc;
 }
@@ -463,8 +437,7 @@ void se_fabric_qpn_put(int dev, uint16_t qpn)
 	if (left)
 		return;
 	lock_fabric(fab);
-	atomic_store(&fab->dev[dev].qpn_owner[qpn], 0);
-	fab->dev[dev].qp_count--;
+	se_numbers_qpn_put(&fab->dev[dev], qpn);
 	unlock_fabric(fab);
 }
 
@@ -483,107 +456,55 @@ void se_fabric_qpn_renew(int dev, uint16_t qpn)
 	atomic_fetch_add(&fab->dev[dev].qpn_life[qpn], 1);
 }
 
-/* ---- AHNs -------------------------------------------------------------------------------------------- */
-
-/* The number of @gid, or a free one for it, or 0. */
-static uint32_t find_ahn(struct device *d, const struct se_gid *gid, uint32_t max)
-{
-	uint32_t a, free_one = 0;
-
-	for (a = 1; a < d->ah_top; a++) {
-		if (!d->ah[a].refs)
-			free_one = free_one ? free_one : a;
-		else if (memcmp(&d->ah[a].gid, gid, sizeof(*gid)) == 0)
-			return a;
-	}
-	if (d->ah_count >= max)
-		return 0;
-	if (free_one)
-		return free_one;
-	return d->ah_top < SE_MAX_AHN ? (d->ah_top ? d->ah_top : 1) : 0;
-}
-
 int se_fabric_ahn_get(int dev, const struct se_gid *gid, uint32_t max)
 {
-	struct device *d = &fab->dev[dev];
-	int rc = -ENOMEM;
-	uint32_t a;
+	struct se_numbers *d = &fab->dev[dev];
+	int rc;
 
 	if (left)
 		return -ESHUTDOWN;
 	lock_fabric(fab);
-	a = find_ahn(d, gid, max);
-	if (a && d->ah[a].by_member[self] < UINT16_MAX) {
-		struct ah *ah = &d->ah[a];
-
-		if (a >= d->ah_top)
-			d->ah_top = a + 1;
-		if (!ah->refs) {
-			ah->gid = *gid;
-			d->ah_count++;
-		}
-		ah->refs++;
-		ah->by_member[self]++;
-		rc = (int)a;
-	}
+	rc = se_numbers_ahn_get(d, self, gid, max);
+	if (rc < 0 && reclaim_dead())
+		rc = se_numbers_ahn_get(d, self, gid, max);
 	unlock_fabric(fab);
 	return rc;
 }
 
 void se_fabric_ahn_put(int dev, uint16_t ahn)
 {
-	struct ah *ah = &fab->dev[dev].ah[ahn];
-
 	if (left)
 		return;
 	lock_fabric(fab);
-	ah->by_member[self]--;
-	if (--ah->refs == 0)
-		fab->dev[dev].ah_count--;
+	se_numbers_ahn_put(&fab->dev[dev], self, ahn);
 	unlock_fabric(fab);
 }
 
-/* ---- memory keys --------------------------------------------------------------------------------------- */
-
 int se_fabric_key_get(int dev, uint32_t max, uint32_t *key)
 {
-	struct device *d = &fab->dev[dev];
-	int rc = -ENOMEM;
+	struct se_numbers *d = &fab->dev[dev];
+	int rc;
 
 	if (left)
 		return -ESHUTDOWN;
 	lock_fabric(fab);
-	for (uint32_t n = 0; n < KEY_COUNT && d->key_count < max; n++) {
-		uint32_t i = ++d->key_last & (KEY_COUNT - 1), v = atomic_load(&d->key[i]), gen;
-
-		if (i == 0 || v & KEY_LIVE)
-			continue;
-		gen = ((v & 0xff) + 1) % KEY_GENS;
-		atomic_store(&d->key[i], KEY_LIVE | (uint32_t)self << 8 | gen);
-		d->key_count++;
-		*key = gen << SE_KEY_BITS | i;
-		rc = 0;
-		break;
-	}
+	rc = se_numbers_key_get(d, self, max, key);
+	if (rc && reclaim_dead())
+		rc = se_numbers_key_get(d, self, max, key);
 	unlock_fabric(fab);
 	return rc;
 }
 
 void se_fabric_key_put(int dev, uint32_t key)
 {
-	_Atomic uint32_t *k = &fab->dev[dev].key[SE_KEY_INDEX(key)];
-
 	if (left)
 		return;
 	lock_fabric(fab);
-	atomic_store(k, atomic_load(k) & 0xff);
-	fab->dev[dev].key_count--;
+	se_numbers_key_put(&fab->dev[dev], key);
 	unlock_fabric(fab);
 }
 
 bool se_fabric_key_live(int dev, uint32_t key, int slot)
 {
-	uint32_t v = atomic_load_explicit(&fab->dev[dev].key[SE_KEY_INDEX(key)], memory_order_acquire);
-
-	return v == (KEY_LIVE | (uint32_t)slot << 8 | key >> SE_KEY_BITS);
+	return se_numbers_key_live(&fab->dev[dev], key, slot);
 }

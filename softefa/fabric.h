@@ -17,10 +17,9 @@
 #include <sys/types.h>
 
 #include "gid.h"
+#include "numbers.h"
 
 #define SE_MAX_DEV  64
-#define SE_MAX_PROC 128
-#define SE_MAX_AHN  16384
 #define SE_NO_SLOT  (-1)
 
 /* Become a member; @start_engine starts the thread that calls se_fabric_hold(). Once per process. */
@@ -81,7 +80,5 @@ void se_fabric_ahn_put(int dev, uint16_t ahn);
 int se_fabric_key_get(int dev, uint32_t max, uint32_t *key);
 void se_fabric_key_put(int dev, uint32_t key);
 bool se_fabric_key_live(int dev, uint32_t key, int slot);
-#define SE_KEY_BITS  18
-#define SE_KEY_INDEX(key) ((key) & ((1u << SE_KEY_BITS) - 1))
 
 #endif
