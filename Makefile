@@ -19,8 +19,6 @@ override LDFLAGS += -fsanitize=$(SAN)
 # Criterion ignores a leak report that does not abort; softefa is preloaded before the runtime.
 export ASAN_OPTIONS  := abort_on_error=1:verify_asan_link_order=0
 export UBSAN_OPTIONS := print_stacktrace=1
-# Under ASan dlopen() is the runtime's, which does not know our run path.
-export LD_LIBRARY_PATH := $(abspath $(RDMA_CORE))/lib:$(LD_LIBRARY_PATH)
 # dlopen() goes through the sanitizer, which looks in its own run path and not in the caller's.
 export SRD_RDMA_CORE  = $(firstword $(wildcard $(abspath $(RDMA_CORE))/lib $(abspath $(RDMA_CORE))/lib64))
 endif
