@@ -3,6 +3,7 @@
 #include "copy.h"
 
 #include <errno.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define LINE 64
@@ -29,16 +30,34 @@ int se_copy_out(uint64_t dst, const void *src, size_t len)
 	return process_vm_writev(getpid(), &l, 1, &r, 1, 0) == (ssize_t)len ? 0 : -EFAULT;
 }
 
-int se_copy_probe(uint64_t addr, size_t len)
+/*
+ * Nobody may see a write that only tries, so the kernel is asked to make the page writable: that
+ * leaves its bytes alone. Before Linux 5.14 it cannot, and a page counts as writable.
+ */
+static int probe_write(uint64_t addr)
+{
+	static const uint64_t page = 4096;
+	char here;
+
+	if (madvise((void *)(uintptr_t)(addr & ~(page - 1)), page, MADV_POPULATE_WRITE) == 0)
+		return 0;
+	addr = (uintptr_t)&here;
+	return madvise((void *)(uintptr_t)(addr & ~(page - 1)), page, MADV_POPULATE_WRITE) ? 0 : -EFAULT;
+}
+
+static int probe(uint64_t addr, bool write)
 {
 	char byte;
-	uint64_t last = addr + len - 1;
+	int rc = se_copy_in(&byte, addr, 1);
 
+	return rc || !write ? rc : probe_write(addr);
+}
+
+int se_copy_probe(uint64_t addr, uint64_t len, bool write)
+{
 	if (len == 0)
 		return 0;
-	if (se_copy_in(&byte, addr, 1) || se_copy_out(addr, &byte, 1))
-		return -EFAULT;
-	return se_copy_in(&byte, last, 1) || se_copy_out(last, &byte, 1) ? -EFAULT : 0;
+	return probe(addr, write) || probe(addr + len - 1, write) ? -EFAULT : 0;
 }
 
 /*

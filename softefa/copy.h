@@ -6,6 +6,7 @@
 #ifndef SE_COPY_H
 #define SE_COPY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -25,7 +26,10 @@ int se_copy_out(uint64_t dst, const void *src, size_t len);
 int se_copy_pull(pid_t pid, const struct iovec *dst, unsigned ndst, const struct iovec *src,
 		 unsigned nsrc, size_t len);
 
-/* Can @len bytes at @addr of this process be read / written now? */
-int se_copy_probe(uint64_t addr, size_t len);
+/*
+ * Can the first and the last of @len bytes at @addr of this process be read, or written, now? They
+ * stand for all. 0 or -EFAULT.
+ */
+int se_copy_probe(uint64_t addr, uint64_t len, bool write);
 
 #endif

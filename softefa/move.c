@@ -61,8 +61,6 @@ static bool src_live(const struct se_move *m)
 
 static enum se_move_result blame(int err, const struct iovec *dst, unsigned ndst, pid_t pid)
 {
-	char byte;
-
 	if (err == -ESRCH)
 		return SE_MOVE_GONE;
 	if (err != -EFAULT) {
@@ -70,12 +68,9 @@ static enum se_move_result blame(int err, const struct iovec *dst, unsigned ndst
 		       (int)pid, -err);
 		return SE_MOVE_DENIED;
 	}
-	for (unsigned i = 0; i < ndst; i++) {
-		uint64_t at = (uintptr_t)dst[i].iov_base;
-
-		if (se_copy_in(&byte, at, 1) || se_copy_in(&byte, at + dst[i].iov_len - 1, 1))
+	for (unsigned i = 0; i < ndst; i++)
+		if (se_copy_probe((uintptr_t)dst[i].iov_base, dst[i].iov_len, true))
 			return SE_MOVE_BAD_DST;
-	}
 	return SE_MOVE_BAD_SRC;
 }
 

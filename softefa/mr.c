@@ -30,16 +30,12 @@ static int access_check(uint32_t access)
 	return access & ~allowed ? -EOPNOTSUPP : 0;
 }
 
-static int range_check(uint64_t addr, uint64_t len, uint64_t iova)
+static int range_check(uint64_t addr, uint64_t len, uint64_t iova, uint32_t access)
 {
-	char byte;
-
 	if (len == 0 || addr + len < addr || iova + len < iova)
 		return -EINVAL;
-	/* A kernel pins all pages; the first and the last stand for them here. */
-	if (se_copy_in(&byte, addr, 1) || se_copy_in(&byte, addr + len - 1, 1))
-		return -EFAULT;
-	return 0;
+	/* A kernel would pin all pages, writable if the device may write. */
+	return se_copy_probe(addr, len, access & SE_LOCAL_WRITE);
 }
 
 static int table_add(uint32_t dev, struct se_mr *mr)
@@ -63,7 +59,7 @@ int se_mr_create(struct se_pd *pd, uint64_t addr, uint64_t len, uint64_t iova, u
 	access &= ~OPTIONAL_BITS;
 	rc = access_check(access);
 	if (!rc)
-		rc = range_check(addr, len, iova);
+		rc = range_check(addr, len, iova, access);
 	if (rc)
 		return rc;
 	mr = calloc(1, sizeof(*mr));
