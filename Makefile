@@ -69,8 +69,6 @@ netbench_subjects := $(O)/netbench $(patsubst %,$(O)/plugins/%.so,tcpnet tcpnet-
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netbench*.c)): | $(netbench_subjects)
 $(O)/obj/tests/unit/%.o: override CPPFLAGS += -Itools
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/plugin*.c)): | $(O)/libnccl-net-efa.so
-$(O)/integration/plugin_mrcache: $(O)/obj/plugin/mrcache.o
-$(O)/unit/plugin_proto: $(O)/obj/plugin/proto.o
 $(O)/unit/netbench_payload: $(patsubst %,$(O)/obj/tools/netbench/%.o,payload reduce)
 # For tests only; softefa.a is the adapter without what stands before the C library.
 $(O)/test/lib.a: $(call objs,tests/lib/*.c) $(host)
