@@ -8,9 +8,12 @@
 
 #define LINE 64
 #define WORD 8
-/* Up to this length the order within lines is kept, at 2 spans a line. */
+/*
+ * Up to this length the order within lines is kept. A span of n bytes is cut at up to 2 places for
+ * each whole line in it and 2 for the rest.
+ */
 #define ORDERED_MAX 512
-#define ORDERED_SPANS (2 * (ORDERED_MAX / LINE + 1) + SE_COPY_SPANS)
+#define ORDERED_SPANS (2 * (ORDERED_MAX / LINE) + 3 * SE_COPY_SPANS)
 
 int se_copy_in(void *dst, uint64_t src, size_t len)
 {
