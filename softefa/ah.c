@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "requester.h"
+
 static int gid_check(const struct se_gid *gid)
 {
 	uint8_t any = 0;
@@ -42,6 +44,8 @@ int se_ah_create(struct se_pd *pd, const struct se_gid *gid, struct se_ah **out)
 
 int se_ah_destroy(struct se_ah *ah)
 {
+	if (ah->peer->refs == 1)
+		se_requester_forsake(ah->pd, ah->peer->ahn);
 	se_pd_unknow(ah->pd, ah->peer);
 	ah->pd->obj.users--;
 	se_ctx_del(&ah->obj);

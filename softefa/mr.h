@@ -30,7 +30,7 @@ int se_mr_destroy(struct se_mr *mr);
 
 /*
  * The address in this process of [@iova, @iova + @len) under @key for @pd, all of @access allowed;
- * 0 when any of this does not hold. An empty range must lie in the region, too.
+ * 0 when any of this does not hold. An empty range lies anywhere.
  */
 uint64_t se_mr_resolve(const struct se_pd *pd, uint32_t key, uint64_t iova, uint64_t len,
 		       uint32_t access);

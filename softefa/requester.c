@@ -225,6 +225,7 @@ static enum se_status prepare(struct se_tx *tx, const struct se_wqe *w)
 	msg->type = SE_MSG_REQUEST;
 	msg->op = SE_META_OP(w->meta.ctrl1);
 	tx->req_id = w->meta.req_id;
+	tx->ahn = w->meta.ahn;
 	if (qp->req_id_64)
 		tx->req_id |= (uint64_t)w->meta.req_id_hi[0] << 16 |
 			      (uint64_t)w->meta.req_id_hi[1] << 32 |
@@ -394,8 +395,10 @@ void se_requester_answer(const struct se_msg *msg, int slot)
 		return; /* its QP was reset or destroyed meanwhile */
 	if (msg->status == SE_OK && tx->msg.op == SE_OP_READ)
 		read_granted(tx, msg);
+	else if (msg->status == SE_INVALID_LKEY)
+		complete(tx, SE_INVALID_LKEY); /* of a datagram, too: that is seen here */
 	else
-		complete(tx, msg->status);
+		refused(tx, msg->status);
 }
 
 static unsigned move_reads(void)
@@ -492,6 +495,22 @@ void se_requester_flush(struct se_qp *qp)
 	for (uint32_t i = 0; i < qp->sq.fresh; i++)
 		if (qp->sq.tx[i].state != SE_TX_FREE && qp->sq.tx[i].state != SE_TX_DONE)
 			complete(&qp->sq.tx[i], SE_FLUSHED);
+}
+
+void se_requester_forsake(const struct se_pd *pd, uint16_t ahn)
+{
+	struct se_list *n, *nx;
+
+	se_list_each(n, nx, &se_qps) {
+		struct se_qp *qp = se_container(n, struct se_qp, node);
+
+		for (uint32_t i = 0; qp->pd == pd && i < qp->sq.fresh; i++) {
+			struct se_tx *tx = &qp->sq.tx[i];
+
+			if (tx->ahn == ahn && tx->state != SE_TX_FREE && tx->state != SE_TX_DONE)
+				complete(tx, SE_FLUSHED);
+		}
+	}
 }
 
 void se_requester_forget_all(void)

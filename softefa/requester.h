@@ -24,6 +24,7 @@ struct se_tx {
 	struct se_qp *qp;
 	enum se_tx_state state;
 	uint16_t index, generation; /* together with the QPN: the token in messages */
+	uint16_t ahn;
 	uint8_t status;
 	uint64_t req_id;
 	int slot;             /* of the responder */
@@ -40,6 +41,8 @@ void se_requester_fini(struct se_qp *qp);
 /* Forget all requests of @qp (reset, destroy), or complete them as flushed (error state). */
 void se_requester_drop(struct se_qp *qp);
 void se_requester_flush(struct se_qp *qp);
+/* @pd has no address handle with @ahn any more: what went there ends as flushed. */
+void se_requester_forsake(const struct se_pd *pd, uint16_t ahn);
 
 /* One round: doorbells, unsent requests, reads, completions that found no room. */
 unsigned se_requester_poll(void);
