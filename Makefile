@@ -138,6 +138,7 @@ lint: ## shellcheck
 pre-push: lint ## what a push must pass: lint, check without warnings, check under sanitizers
 	$(Q)$(MAKE) WERROR=-Werror O=build-werror check
 	$(Q)$(MAKE) WERROR=-Werror SAN=address,undefined check
+	$(Q)$(MAKE) FUZZ_SECONDS=30 fuzz
 clean: ## remove all that was built, except build/deps
 	$(Q)rm -rf build-*; test ! -d build || find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} +
 help: ## list the targets
