@@ -15,7 +15,7 @@ TestSuite(softefa_memory, .timeout = 60);
 
 enum { PAGE = 4096 };
 
-/* ---- gone without a deregistration ------------------------------------------------------------ */
+/* ---- gone without a deregistration ------------------------------------------------------- */
 
 enum gone { UNMAPPED, READ_ONLY };
 
@@ -108,7 +108,7 @@ ParameterizedTest(struct loss *l, softefa_memory, lost_memory_fails_the_request_
 	duo_fini(&d);
 }
 
-/* ---- scattered ----------------------------------------------------------------------------------- */
+/* ---- scattered --------------------------------------------------------------------------- */
 
 /*
  * Sixteen pieces, each across the end of a line: many more pieces of lines than any one buffer of
@@ -158,7 +158,7 @@ Test(softefa_memory, send_gathers_two_pieces)
 	duo_fini(&d);
 }
 
-/* ---- in order ---------------------------------------------------------------------------------------- */
+/* ---- in order ---------------------------------------------------------------------------- */
 
 /* Programs poll the last word of a 64-byte line for news: the other words must be there, too. */
 Test(softefa_memory, last_word_of_a_line_lands_last)

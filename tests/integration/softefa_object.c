@@ -15,7 +15,7 @@ TestSuite(softefa_object, .timeout = 60);
 
 enum { LEN = 4096, ROOM = 5 };
 
-/* ---- queue pairs -------------------------------------------------------------------------- */
+/* ---- queue pairs ------------------------------------------------------------------------- */
 
 /* A command to create a QP, with values that raw_qp_create() would not send. */
 struct bad_qp {
@@ -110,7 +110,7 @@ Test(softefa_object, send_queue_below_the_devices_smallest_is_refused)
 	raw_close(&n.dev);
 }
 
-/* ---- completion queues --------------------------------------------------------------------- */
+/* ---- completion queues ------------------------------------------------------------------- */
 
 struct bad_cq {
 	uint32_t depth, entry, subs, vector, flags, qflags, comp_mask;
@@ -183,7 +183,7 @@ Test(softefa_object, channel_of_a_completion_queue_must_be_one_of_the_context)
 	node_fini(&n);
 }
 
-/* ---- memory regions, address handles ---------------------------------------------------------- */
+/* ---- memory regions, address handles ----------------------------------------------------- */
 
 struct bad_mr {
 	uint64_t off, len; /* against the middle of three pages, of which the last is not mapped */
@@ -280,7 +280,7 @@ Test(softefa_object, address_handles_of_a_gid_have_one_number_in_all_domains)
 	node_fini(&n);
 }
 
-/* ---- room ------------------------------------------------------------------------------------ */
+/* ---- room -------------------------------------------------------------------------------- */
 
 /* Each sort: makes one, destroys the last one. */
 struct sort {
@@ -411,7 +411,7 @@ ParameterizedTest(unsigned *w, softefa_object, room_ends_with_enomem_and_comes_b
 	node_fini(&n);
 }
 
-/* ---- destruction ------------------------------------------------------------------------------- */
+/* ---- destruction ------------------------------------------------------------------------- */
 
 Test(softefa_object, what_others_need_is_busy)
 {
@@ -452,7 +452,7 @@ Test(softefa_object, destroyed_objects_are_not_found_again)
 	node_fini(&n);
 }
 
-/* ---- keys ---------------------------------------------------------------------------------------- */
+/* ---- keys -------------------------------------------------------------------------------- */
 
 Test(softefa_object, key_of_a_deregistered_region_does_not_come_back_soon)
 {

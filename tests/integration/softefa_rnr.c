@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages that find no receive: how long they wait, and what ends the wait. */
+/* Messages that find no receive, completions that find no room: how long they wait, what ends it. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
@@ -119,5 +119,127 @@ Test(softefa_rnr, message_whose_memory_is_deregistered_fails_at_its_sender_only)
 	assert_gone(&d);
 	node_wait_status(&d.a.scq, 5);
 	assert_receive_works(&d);
+	duo_fini(&d);
+}
+
+/* ---- how long ---------------------------------------------------------------------------- */
+
+/* The waits double: rnr_retry = n lasts (2^n - 1) timers. */
+struct budget {
+	enum raw_op op;
+	int rnr_retry;
+	unsigned ms; /* with a timer of 10 ms */
+};
+
+static struct budget budgets[] = {
+	{RAW_SEND, 0, 0}, {RAW_SEND, 1, 10}, {RAW_SEND, 3, 70}, {RAW_WRITE, 0, 0}, {RAW_WRITE, 2, 30},
+};
+
+ParameterizedTestParameters(softefa_rnr, wait_ends_with_the_retries)
+{
+	return cr_make_param_array(struct budget, budgets, sizeof(budgets) / sizeof(budgets[0]));
+}
+
+ParameterizedTest(struct budget *b, softefa_rnr, wait_ends_with_the_retries)
+{
+	int64_t start_us, took_us;
+	struct raw_wr wr;
+	struct duo d;
+
+	node_settings("rnr_timer_us=10000");
+	duo_init(&d, &(struct node_attr){.rnr = b->rnr_retry + 1});
+	memset(d.a.buf, 0xee, LEN);
+	wr = node_wr(&d.a, b->op, &d.to_b, d.ahn, 0, LEN, 0);
+	wr.imm_on = true;
+	start_us = kids_now_us();
+	cr_assert(eq(int, node_run(&d.a, &wr).status, 10));
+	took_us = kids_now_us() - start_us;
+	cr_assert(ge(i64, took_us, b->ms * 1000));
+	cr_assert(le(i64, took_us, b->ms * 1000 + 5000000));
+	cr_assert(zero(u8, d.b.buf[0]), "refused before any byte is written");
+	/* A receive that comes in time ends it well. */
+	node_recv(&d.b, 1, 0, LEN);
+	cr_assert(zero(int, node_run(&d.a, &wr).status));
+	node_wait_status(&d.b.rcq, 0);
+	duo_fini(&d);
+}
+
+Test(softefa_rnr, write_with_immediate_waits_for_a_receive_and_leaves_its_buffer_alone)
+{
+	struct raw_wr wr;
+	struct raw_wc wc;
+	struct duo d;
+
+	node_settings(NULL);
+	duo_init(&d, &(struct node_attr){.rnr = 8});
+	node_fill(d.a.buf, LEN, 1);
+	wr = node_wr(&d.a, RAW_WRITE, &d.to_b, d.ahn, 0, LEN, LEN);
+	wr.imm_on = true;
+	wr.imm = 0xfeedf00d;
+	node_post(&d.a, &wr);
+	cr_assert(node_quiet(&d.a.scq, PARK_MS));
+	cr_assert(zero(u8, d.b.buf[LEN + 1]));
+	node_recv(&d.b, 4, 0, LEN);
+	wc = node_wait_status(&d.b.rcq, 0);
+	cr_assert(eq(u64, wc.req_id, 4));
+	cr_assert(eq(u32, wc.imm, 0xfeedf00d));
+	cr_assert(eq(u32, wc.len, LEN));
+	cr_assert(node_filled(d.b.buf + LEN, LEN, 1));
+	cr_assert(zero(u8, d.b.buf[1]));
+	node_wait_status(&d.a.scq, 0);
+	duo_fini(&d);
+}
+
+Test(softefa_rnr, unsolicited_write_needs_no_receive)
+{
+	struct raw_wr wr;
+	struct raw_wc wc;
+	struct duo d;
+
+	node_settings(NULL);
+	duo_init(&d, &(struct node_attr){.unsolicited = true, .rnr = 1});
+	wr = node_wr(&d.a, RAW_WRITE, &d.to_b, d.ahn, 0, 1 << 17, 0);
+	wr.imm_on = true;
+	wr.imm = 7;
+	cr_assert(zero(int, node_run(&d.a, &wr).status));
+	wc = node_wait_status(&d.b.rcq, 0);
+	cr_assert(wc.unsolicited);
+	cr_assert(zero(u64, wc.req_id));
+	cr_assert(eq(u32, wc.len, 1 << 17), "more than 16 bits of length");
+	cr_assert(eq(u32, wc.imm, 7));
+	duo_fini(&d);
+}
+
+/* ---- room in completion queues ----------------------------------------------------------- */
+
+/* A full queue is waited for: the device knows what was polled by the doorbell. */
+Test(softefa_rnr, full_completion_queues_lose_nothing)
+{
+	enum { N = 500, DEPTH = 8 };
+	uint8_t sent[N] = {0}, got[N] = {0};
+	struct raw_wc wc;
+	struct duo d;
+
+	node_settings(NULL);
+	duo_init(&d, &(struct node_attr){.sq = 512, .rq = 512, .cq = DEPTH});
+	for (unsigned i = 0; i < N; i++) {
+		struct raw_wr wr = node_wr(&d.a, RAW_SEND, &d.to_b, d.ahn, 0, 8, 0);
+		struct raw_sge sge = raw_sge(&d.b.mr, 0, 8);
+
+		wr.req_id = i;
+		raw_post(&d.a.qp, &wr);
+		raw_post_recv(&d.b.qp, (uint16_t)i, &sge, 1);
+	}
+	raw_ring(&d.b.qp);
+	raw_ring(&d.a.qp);
+	kids_nap_us(50000); /* both are full */
+	for (unsigned i = 0; i < N; i++) {
+		wc = node_wait_status(&d.b.rcq, 0);
+		cr_assert(zero(u8, got[wc.req_id]++));
+		wc = node_wait_status(&d.a.scq, 0);
+		cr_assert(zero(u8, sent[wc.req_id]++));
+	}
+	cr_assert(node_quiet(&d.a.scq, 10));
+	cr_assert(node_quiet(&d.b.rcq, 10));
 	duo_fini(&d);
 }

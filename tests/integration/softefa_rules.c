@@ -12,7 +12,7 @@ TestSuite(softefa_rules, .timeout = 60);
 
 enum { LEN = 256, MTU = 8928, MIB = 1 << 20 };
 
-/* ---- malformed descriptors ------------------------------------------------------------------- */
+/* ---- malformed descriptors --------------------------------------------------------------- */
 
 /* A good request with some bytes of its descriptor replaced. */
 struct malformed {
@@ -84,7 +84,7 @@ ParameterizedTest(struct malformed *m, softefa_rules, malformed_request_has_its_
 	duo_fini(&d);
 }
 
-/* ---- regions ------------------------------------------------------------------------------------ */
+/* ---- regions ----------------------------------------------------------------------------- */
 
 /* Memory of A and of B with these rights; or in another PD than that of their QPs. */
 struct rights {
@@ -186,7 +186,7 @@ Test(softefa_rules, rdma_beyond_the_devices_limit_is_6)
 	duo_fini(&d);
 }
 
-/* ---- peers ---------------------------------------------------------------------------------------- */
+/* ---- peers ------------------------------------------------------------------------------- */
 
 /* A and B are in protection domains of their own; only A knows B. */
 static void strangers_init(struct duo *d, bool sgid)
@@ -322,7 +322,7 @@ Test(softefa_rules, queue_pair_reaches_itself)
 	node_fini(&n);
 }
 
-/* ---- datagrams ---------------------------------------------------------------------------------- */
+/* ---- datagrams --------------------------------------------------------------------------- */
 
 /* What is wrong with the message; its sender never learns. */
 struct loss {
@@ -440,7 +440,7 @@ Test(softefa_rules, reliable_queue_pair_does_not_find_one_for_datagrams)
 	node_fini(&a);
 }
 
-/* ---- capabilities -------------------------------------------------------------------------------- */
+/* ---- capabilities ------------------------------------------------------------------------ */
 
 Test(softefa_rules, device_without_rdma_refuses_it)
 {

@@ -217,7 +217,7 @@ Test(softefa_state, drained_send_queue_finishes_what_it_has)
 	duo_fini(&d);
 }
 
-/* ---- nonsense in the rings ------------------------------------------------------------------ */
+/* ---- nonsense in the rings --------------------------------------------------------------- */
 
 static void assert_fell_alone(struct duo *d, struct node *fallen)
 {
@@ -304,7 +304,7 @@ ParameterizedTest(struct chain *c, softefa_state, broken_chain_of_receive_descri
 	duo_fini(&d);
 }
 
-/* ---- transitions ------------------------------------------------------------------------------- */
+/* ---- transitions ------------------------------------------------------------------------- */
 
 enum {
 	M_INIT = RAW_M_STATE | RAW_M_PKEY | RAW_M_PORT | RAW_M_QKEY,

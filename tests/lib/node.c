@@ -107,8 +107,8 @@ uint16_t node_ahn(struct node *n, const struct node_addr *to)
 	return ah.ahn;
 }
 
-struct raw_wr node_wr(const struct node *n, enum raw_op op, const struct node_addr *to, uint16_t ahn,
-		      uint64_t off, uint32_t len, uint64_t roff)
+struct raw_wr node_wr(const struct node *n, enum raw_op op, const struct node_addr *to,
+		      uint16_t ahn, uint64_t off, uint32_t len, uint64_t roff)
 {
 	return (struct raw_wr){
 		.req_id = 0xabc,

@@ -56,8 +56,8 @@ struct node_addr node_addr(const struct node *n);
 uint16_t node_ahn(struct node *n, const struct node_addr *to);
 
 /* To @to: @len bytes from @off of buf, to @roff of its memory if it is an RDMA. */
-struct raw_wr node_wr(const struct node *n, enum raw_op op, const struct node_addr *to, uint16_t ahn,
-		      uint64_t off, uint32_t len, uint64_t roff);
+struct raw_wr node_wr(const struct node *n, enum raw_op op, const struct node_addr *to,
+		      uint16_t ahn, uint64_t off, uint32_t len, uint64_t roff);
 void node_post(struct node *n, const struct raw_wr *wr);
 /* Post a receive of @len bytes at @off of buf. */
 void node_recv(struct node *n, uint16_t req_id, uint64_t off, uint32_t len);

@@ -48,7 +48,7 @@ static uint64_t get64(const void *p, unsigned off)
 	return v;
 }
 
-/* ---- device -------------------------------------------------------------------------------- */
+/* ---- device ------------------------------------------------------------------------------ */
 
 static int get_context(struct raw_dev *d)
 {
@@ -124,7 +124,7 @@ static int destroy(const struct raw_dev *d, uint16_t object, uint16_t method, ui
 	return raw_cmd_run(d->sys, d->fd, &c);
 }
 
-/* ---- PD, MR, AH ---------------------------------------------------------------------------- */
+/* ---- PD, MR, AH -------------------------------------------------------------------------- */
 
 int raw_pd_alloc(struct raw_pd *pd, const struct raw_dev *d)
 {
@@ -193,7 +193,7 @@ int raw_ah_destroy(struct raw_ah *ah, const struct raw_dev *d)
 	return rc;
 }
 
-/* ---- completion queues ----------------------------------------------------------------------- */
+/* ---- completion queues ------------------------------------------------------------------- */
 
 static uint8_t *map(const struct raw_dev *d, uint64_t key, size_t len)
 {
@@ -335,7 +335,7 @@ bool raw_poll(struct raw_cq *cq, struct raw_wc *wc)
 	return true;
 }
 
-/* ---- queue pairs ----------------------------------------------------------------------------- */
+/* ---- queue pairs ------------------------------------------------------------------------- */
 
 static int qp_map(struct raw_qp *qp, const struct raw_dev *d, const uint8_t *uhw)
 {
@@ -465,7 +465,7 @@ int raw_qp_up(struct raw_qp *qp, const struct raw_dev *d, uint32_t qkey, int rnr
 	return rc ? rc : raw_qp_modify(qp, d, &rts);
 }
 
-/* ---- work ------------------------------------------------------------------------------------ */
+/* ---- work -------------------------------------------------------------------------------- */
 
 static void put_buf(uint8_t *at, const struct raw_sge *s)
 {

@@ -66,7 +66,7 @@ int raw_ah_create(struct raw_ah *ah, const struct raw_dev *d, const struct raw_p
 		  const struct raw_gid *gid);
 int raw_ah_destroy(struct raw_ah *ah, const struct raw_dev *d);
 
-/* ---- completion queues ----------------------------------------------------------------------- */
+/* ---- completion queues ------------------------------------------------------------------- */
 
 struct raw_cq_attr {
 	uint32_t depth;	   /* a power of two */
@@ -109,7 +109,7 @@ void raw_cq_done(struct raw_cq *cq, bool arm);
 /* Both. */
 bool raw_poll(struct raw_cq *cq, struct raw_wc *wc);
 
-/* ---- queue pairs ----------------------------------------------------------------------------- */
+/* ---- queue pairs ------------------------------------------------------------------------- */
 
 struct raw_qp_attr {
 	uint32_t type;	   /* RAW_SRD, RAW_UD */
