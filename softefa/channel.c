@@ -119,14 +119,16 @@ void se_channel_close_all(struct se_ctx *ctx)
 	}
 }
 
-bool se_channel_send(struct se_channel *ch, uint64_t user)
+int se_channel_send(struct se_channel *ch, uint64_t user)
 {
 	struct event ev = {user};
 
-	if (!usable(ch) || send(ch->fd, &ev, sizeof(ev), MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(ev))
-		return false;
+	if (!usable(ch))
+		return -EPIPE;
+	if (send(ch->fd, &ev, sizeof(ev), MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(ev))
+		return errno == EAGAIN ? -EAGAIN : -EPIPE;
 	ch->sent++;
-	return true;
+	return 0;
 }
 
 uint64_t se_channel_read_count(const struct se_channel *ch)
@@ -150,8 +152,8 @@ uint32_t se_channel_purge(struct se_channel *ch, uint64_t user)
 	while (unread-- && recv(ch->user_fd, &ev, sizeof(ev), MSG_DONTWAIT) == sizeof(ev)) {
 		if (ev.user == user)
 			purged++;
-		else if (send(ch->fd, &ev, sizeof(ev), MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof(ev))
-			ch->sent++;
+		else
+			se_channel_send(ch, ev.user);
 	}
 	return purged;
 }

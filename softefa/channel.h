@@ -29,8 +29,8 @@ struct se_channel *se_channel_find(struct se_ctx *ctx, int fd);
 /* Close all of @ctx. */
 void se_channel_close_all(struct se_ctx *ctx);
 
-/* Queue the event @user; false when the application's end is gone or full. */
-bool se_channel_send(struct se_channel *ch, uint64_t user);
+/* Queue the event @user. 0, -EAGAIN (no room until some are read) or -EPIPE. */
+int se_channel_send(struct se_channel *ch, uint64_t user);
 /* How many of the events ever sent the application has read. */
 uint64_t se_channel_read_count(const struct se_channel *ch);
 /* Take back the unread events @user; returns how many. */

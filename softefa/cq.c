@@ -103,14 +103,19 @@ bool se_cq_room(const struct se_cq *cq)
  */
 static void notify(struct se_cq *cq)
 {
+	int rc;
+
+	cq->owed = false;
 	if (cq->prod == SE_CQ_DB_CONS(doorbell(cq)))
 		return;
 	if (cq->events && se_channel_read_count(cq->channel) < cq->last_event)
 		return;
-	if (se_channel_send(cq->channel, cq->user)) {
-		cq->events++;
-		cq->last_event = cq->channel->sent;
-	}
+	rc = se_channel_send(cq->channel, cq->user);
+	cq->owed = rc == -EAGAIN;
+	if (rc)
+		return;
+	cq->events++;
+	cq->last_event = cq->channel->sent;
 }
 
 void se_cq_push(struct se_cq *cq, const struct se_cqe *cqe)
@@ -149,6 +154,18 @@ unsigned se_cq_poll_doorbells(void)
 		notify(cq);
 	}
 	return changed;
+}
+
+void se_cq_timers(void)
+{
+	struct se_list *n, *nx;
+
+	se_list_each(n, nx, &with_channel) {
+		struct se_cq *cq = se_container(n, struct se_cq, with_channel);
+
+		if (cq->owed)
+			notify(cq);
+	}
 }
 
 void se_cq_forget_all(void)

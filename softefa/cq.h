@@ -33,6 +33,7 @@ struct se_cq {
 	uint32_t events;       /* sent for this CQ */
 	uint64_t last_event;   /* the channel's count when the last of them was sent */
 	uint32_t seen_db;
+	bool owed;             /* an event that found no room */
 };
 
 int se_cq_create(struct se_ctx *ctx, const struct se_cq_attr *attr, struct se_cq **out);
@@ -48,6 +49,8 @@ bool se_cq_room(const struct se_cq *cq);
 void se_cq_push(struct se_cq *cq, const struct se_cqe *cqe);
 /* Look for changed doorbells of CQs with a channel. Returns how many changed. */
 unsigned se_cq_poll_doorbells(void);
+/* Send events that found no room in their channel; every few milliseconds. */
+void se_cq_timers(void);
 void se_cq_forget_all(void);
 
 #endif

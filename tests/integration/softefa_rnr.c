@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages that find no receive, completions that find no room: how long they wait, what ends it. */
+/* Messages without a receive, completions without room: how long they wait, and what ends it. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
