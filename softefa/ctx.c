@@ -39,6 +39,7 @@ static struct se_ctx *ctx_new(uint32_t dev, const struct stat *st)
 	if (!ctx)
 		return NULL;
 	ctx->dev = dev;
+	ctx->pid = getpid();
 	ctx->st_dev = st->st_dev;
 	ctx->st_ino = st->st_ino;
 	se_space_init(&ctx->space);

@@ -29,6 +29,7 @@ struct se_ctx {
 	struct se_list node;
 	uint32_t dev;
 	bool dead; /* inherited over fork(): its engine is the parent's */
+	pid_t pid; /* of the process that opened it */
 	dev_t st_dev;
 	ino_t st_ino;
 	struct se_space space;

@@ -92,6 +92,7 @@ static unsigned work(uint64_t now_us)
 		se_requester_timers(now_us);
 		se_responder_timers();
 		se_cq_timers();
+		se_link_timers();
 		next_timer = now_us + TIMER_US;
 	}
 	se_link_flush();

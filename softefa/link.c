@@ -13,6 +13,7 @@
 #include "engine.h"
 #include "fabric.h"
 #include "log.h"
+#include "real.h"
 
 #define RING_SLOTS 512
 #define ASK_US     20000 /* how often to ask whether the reader of a full ring lives */
@@ -33,6 +34,7 @@ struct end {
 
 static struct end out[SE_MAX_PROC], in[SE_MAX_PROC];
 static uint64_t unflushed[SE_MAX_PROC / 64], unread[SE_MAX_PROC / 64];
+static uint64_t later[SE_MAX_PROC / 64]; /* unread, but the ring cannot be mapped now */
 
 static void set_bit(uint64_t *map, int bit)
 {
@@ -51,11 +53,22 @@ static void end_close(struct end *e)
 	memset(e, 0, sizeof(*e));
 }
 
+/* Once: while the program has no files left there would be a line every few milliseconds. */
+static void complain(const char *path, int err)
+{
+	static bool told;
+
+	if (!told)
+		se_log(SE_LOG_ERROR, "ring %s: %s; trying again", path, strerror(err));
+	told = true;
+}
+
+/* NULL with errno; ENOENT: a sender that died took its unread ring with it. */
 static struct ring *ring_map(uint64_t from, uint64_t to, int flags)
 {
 	struct ring *r = NULL;
 	char path[192];
-	int fd;
+	int fd, err;
 
 	snprintf(path, sizeof(path), "%s/%llx.%llx", se_fabric_dir(), (unsigned long long)from,
 		 (unsigned long long)to);
@@ -64,14 +77,15 @@ static struct ring *ring_map(uint64_t from, uint64_t to, int flags)
 		r = mmap(NULL, sizeof(*r), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		r = r == MAP_FAILED ? NULL : r;
 	}
-	/* A sender that died took its unread ring with it: no error. */
-	if (!r && errno != ENOENT)
-		se_log(SE_LOG_ERROR, "ring %s: %s", path, strerror(errno));
-	/* Once both ends are mapped the name is of no use. */
-	if (!flags)
+	err = errno;
+	if (!r && err != ENOENT)
+		complain(path, err);
+	/* Once both ends are mapped the name is of no use; nor is that of half a ring. */
+	if (fd >= 0 && (r != NULL) == !flags)
 		unlink(path);
 	if (fd >= 0)
-		close(fd);
+		se_real.close(fd);
+	errno = err;
 	return r;
 }
 
@@ -84,12 +98,16 @@ static int out_open(struct end *e, int slot, uint64_t incarnation)
 	/* First: an answer to a dead process must not close the ring to the one in its place. */
 	if (self == SE_NO_SLOT || se_fabric_incarnation(slot) != incarnation)
 		return -ESRCH;
+	if (!e->ring && se_now_us() < e->ask_us)
+		return -EAGAIN;
 	end_close(e);
 	clear_bit(unflushed, slot);
 	mine = se_fabric_incarnation(self);
 	e->ring = ring_map(mine, incarnation, O_CREAT | O_EXCL);
-	if (!e->ring)
-		return -ENOMEM;
+	if (!e->ring) {
+		e->ask_us = se_now_us() + ASK_US;
+		return -EAGAIN;
+	}
 	e->incarnation = incarnation;
 	atomic_store(&se_fabric_mail(slot)->ring_from[self], mine);
 	return 0;
@@ -165,6 +183,8 @@ static bool in_current(struct end *e, int slot)
 		return false;
 	e->ring = ring_map(from, se_fabric_incarnation(self), 0);
 	e->incarnation = from;
+	if (!e->ring && errno != ENOENT)
+		set_bit(later, slot);
 	return e->ring != NULL;
 }
 
@@ -210,6 +230,14 @@ unsigned se_link_receive(unsigned budget, bool (*deliver)(const struct se_msg *,
 	return n;
 }
 
+void se_link_timers(void)
+{
+	for (int w = 0; w < SE_MAX_PROC / 64; w++) {
+		unread[w] |= later[w];
+		later[w] = 0;
+	}
+}
+
 bool se_link_mail(void)
 {
 	struct se_mail *mail = se_fabric_mail(se_fabric_self());
@@ -228,4 +256,5 @@ void se_link_close(void)
 	}
 	memset(unflushed, 0, sizeof(unflushed));
 	memset(unread, 0, sizeof(unread));
+	memset(later, 0, sizeof(later));
 }

@@ -13,7 +13,7 @@
 
 /*
  * A slot to write the next message for the member @slot into, or NULL with *err: -EAGAIN (ring
- * full), -ESRCH (the member with @incarnation is gone), or why no ring could be made.
+ * full, or cannot be made now), -ESRCH (the member with @incarnation is gone).
  */
 struct se_msg *se_link_reserve(int slot, uint64_t incarnation, int *err);
 void se_link_commit(int slot);
@@ -22,6 +22,9 @@ void se_link_flush(void);
 
 /* Hand up to @budget received messages per ring to @deliver; false from it leaves the message. */
 unsigned se_link_receive(unsigned budget, bool (*deliver)(const struct se_msg *, int slot));
+
+/* Try again what the lack of files or memory prevented; every few milliseconds. */
+void se_link_timers(void);
 
 /* Has anything arrived that was not looked at yet? */
 bool se_link_mail(void);

@@ -372,16 +372,19 @@ static bool open_elsewhere(const struct stat *st)
 	return found;
 }
 
-static void closed(const struct stat *st)
+static void closed(int fd, const struct stat *st)
 {
+	bool elsewhere = open_elsewhere(st);
 	struct se_ctx *ctx;
 
-	if (open_elsewhere(st))
-		return;
 	se_engine_lock();
 	ctx = se_ctx_find(st);
-	if (ctx)
-		se_ctx_close(ctx);
+	/* The child of a vfork() closes its own files only, but has the memory of its parent. */
+	if (ctx && (ctx->dead || ctx->pid == getpid())) {
+		number_is_command(fd, false);
+		if (!elsewhere)
+			se_ctx_close(ctx);
+	}
 	se_engine_unlock();
 }
 
@@ -400,8 +403,7 @@ EXPORT int close(int fd)
 	rc = se_real.close(fd);
 	if (ours) {
 		err = errno;
-		number_is_command(fd, false);
-		closed(&st);
+		closed(fd, &st);
 		errno = err;
 	}
 	return rc;
