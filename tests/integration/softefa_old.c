@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The adapter below the distribution's rdma-core, where that is another than the tests' own. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "../lib/cmd.h"
+#include "../lib/node.h"
+
+TestSuite(softefa_old, .timeout = 120);
+
+/* The folder of the system's libibverbs, as the dynamic linker knows it; empty: none. */
+static void system_dir(char *dir, size_t len)
+{
+	static struct cmd cmd;
+
+	cmd_run(&cmd, 10, "/sbin/ldconfig -p | sed -n 's,.*libibverbs\\.so\\.1 .*=> \\(.*\\)/.*,\\1,p'");
+	snprintf(dir, len, "%.*s", (int)strcspn(cmd.out, "\n"), cmd.out);
+}
+
+/* Is it what the tests use anyway? */
+static bool is_ours(const char *dir)
+{
+	void *lib = dlopen("libibverbs.so.1", RTLD_NOW);
+	void *fn = lib ? dlsym(lib, "ibv_open_device") : NULL;
+	char path[PATH_MAX];
+	struct stat a, b;
+	Dl_info info;
+
+	snprintf(path, sizeof(path), "%s/libibverbs.so.1", dir);
+	return !fn || !dladdr(fn, &info) || stat(info.dli_fname, &a) || stat(path, &b) ||
+	       a.st_ino == b.st_ino;
+}
+
+static struct program {
+	char name[32];
+} programs[] = {{"softefa_verbs"}, {"core_data"}, {"core_cq"}, {"core_qp"}, {"core_status"}};
+
+ParameterizedTestParameters(softefa_old, tests_pass_with_the_systems_rdma_core)
+{
+	return cr_make_param_array(struct program, programs,
+				   sizeof(programs) / sizeof(programs[0]));
+}
+
+ParameterizedTest(struct program *p, softefa_old, tests_pass_with_the_systems_rdma_core)
+{
+	static struct cmd cmd;
+	char dir[PATH_MAX - 32];
+
+	node_settings(NULL);
+	system_dir(dir, sizeof(dir));
+	if (!dir[0] || is_ours(dir))
+		cr_skip("the system has no other rdma-core");
+	cmd_run(&cmd, 100, "unset BXFI_MAP; LD_LIBRARY_PATH=%s $B/integration/%s -j1 --verbose=0", dir, p->name);
+	cr_assert(zero(int, cmd.code), "%s", cmd.out);
+	cr_assert(cmd_says(&cmd, "Failing: 0 | Crashing: 0"), "%s", cmd.out);
+}
