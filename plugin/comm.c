@@ -73,7 +73,7 @@ int net_send_open(struct net_engine *e, uint32_t conn_id, const struct proto_han
 		s->req[i].comm = &s->c;
 	net_owner_enter(&e->owner);
 	link_in(e, &s->c);
-	rc = net_block_get(&e->slab, &s->ring);
+	rc = net_block_get(&e->rings, &s->ring);
 	for (int i = 0; i < nrails && !rc; i++) {
 		union ibv_gid gid = proto_handle_gid(peer, i);
 
@@ -127,7 +127,7 @@ static void prepare_lines(struct net_recv *r, const struct proto_req *req)
 static int recv_setup(struct net_engine *e, struct net_recv *r, const struct proto_req *req)
 {
 	int nrails = e->nrails < req->nrails ? e->nrails : req->nrails;
-	int rc = net_block_get(&e->slab, &r->mirror);
+	int rc = net_block_get(&e->mirrors, &r->mirror);
 
 	for (int i = 0; i < nrails && !rc; i++)
 		rc = meet(&r->c, i, &req->rail[i].gid, req->rail[i].ctrl_qpn, req->rail[i].qkey);
@@ -235,7 +235,7 @@ static void recv_fini(struct net_engine *e, struct net_recv *r)
 	if (r->id != UINT32_MAX)
 		net_engine_del_recv(e, r->id);
 	if (r->mirror)
-		net_block_put(&e->slab, r->mirror);
+		net_block_put(&e->mirrors, r->mirror);
 }
 
 void net_comm_free(struct net_comm *c)
@@ -249,7 +249,7 @@ void net_comm_free(struct net_comm *c)
 		struct net_send *s = (struct net_send *)c;
 
 		if (s->ring)
-			net_block_put(&e->slab, s->ring);
+			net_block_put(&e->rings, s->ring);
 	}
 	for (int i = 0; i < c->nrails; i++)
 		srd_peer_fini(&c->peer[i]);

@@ -155,7 +155,8 @@ static void engine_destroy(struct net_engine *e)
 	/* Nothing can complete any more. */
 	while (e->comms)
 		net_comm_free(e->comms);
-	net_slab_fini(&e->slab);
+	net_slab_fini(&e->mirrors);
+	net_slab_fini(&e->rings);
 	for (int i = 0; i < NET_MAX_COMMS / NET_ID_PAGE; i++)
 		free(e->recvs[i]);
 	net_owner_leave(&e->owner);
@@ -177,11 +178,13 @@ static int engine_create(struct net_dev *dev, bool unsolicited, struct net_engin
 	net_owner_init(&e->owner);
 	for (int i = 0; i < dev->nrails; i++)
 		pd[i] = &dev->nic[i].pd;
-	net_slab_init(&e->slab, NET_RING_ENTRIES * sizeof(struct proto_cts), pd, dev->nrails);
+	net_slab_init(&e->rings, NET_RING_ENTRIES * sizeof(struct proto_cts),
+		      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, pd, dev->nrails);
+	net_slab_init(&e->mirrors, NET_RING_ENTRIES * sizeof(struct proto_cts), 0, pd, dev->nrails);
 	if (getrandom(&e->qkey, sizeof(e->qkey), 0) != sizeof(e->qkey))
 		rc = -EIO;
 	if (!rc)
-		rc = net_block_get(&e->slab, &e->scratch);
+		rc = net_block_get(&e->rings, &e->scratch);
 	for (int i = 0; i < dev->nrails && !rc; i++)
 		rc = rail_init(e, &e->rail[i], &dev->nic[i]);
 	if (rc) {

@@ -18,10 +18,12 @@ struct net_slab_chunk {
 	struct net_block block[BLOCKS];
 };
 
-void net_slab_init(struct net_slab *s, size_t block_bytes, struct srd_pd *const *pd, int npds)
+void net_slab_init(struct net_slab *s, size_t block_bytes, int access, struct srd_pd *const *pd,
+		   int npds)
 {
 	memset(s, 0, sizeof(*s));
 	s->block_bytes = block_bytes;
+	s->access = access;
 	for (int i = 0; i < npds; i++)
 		s->pd[i] = pd[i];
 	s->npds = npds;
@@ -56,8 +58,7 @@ static int chunk_fill(struct net_slab *s, struct net_slab_chunk *c)
 		return -errno;
 	}
 	for (; c->n < s->npds; c->n++) {
-		int rc = srd_mr_init(&c->mr[c->n], s->pd[c->n], c->mem, c->bytes,
-				     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+		int rc = srd_mr_init(&c->mr[c->n], s->pd[c->n], c->mem, c->bytes, s->access);
 
 		if (rc)
 			return rc;

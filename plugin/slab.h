@@ -17,6 +17,7 @@ struct net_slab_chunk;
 
 struct net_slab {
 	size_t block_bytes;
+	int access; /* IBV_ACCESS_*: of the registrations */
 	struct srd_pd *pd[NET_MAX_RAILS];
 	int npds;
 	struct net_slab_chunk *chunks;
@@ -30,7 +31,8 @@ struct net_block {
 	uint32_t lkey[NET_MAX_RAILS], rkey[NET_MAX_RAILS];
 };
 
-void net_slab_init(struct net_slab *s, size_t block_bytes, struct srd_pd *const *pd, int npds);
+void net_slab_init(struct net_slab *s, size_t block_bytes, int access, struct srd_pd *const *pd,
+		   int npds);
 void net_slab_fini(struct net_slab *s);
 int net_block_get(struct net_slab *s, struct net_block **out);
 void net_block_put(struct net_slab *s, struct net_block *b);
