@@ -78,14 +78,6 @@ static void end_unharmed(struct end *e)
 	munmap(e->at, ALL);
 }
 
-static void wait_a_little(void)
-{
-	unsigned tries = 0;
-
-	while (tries < 240)
-		relax(&tries);
-}
-
 /* ---- order ----------------------------------------------------------------------------------- */
 
 /* t, f: give up the memory to receive into, to send from; R, S: close the comm that it was for. */
@@ -129,7 +121,7 @@ ParameterizedTest(struct order *o, abort,
 		torn_open(&t, &p);
 		torn_start(&t, bytes_random(&seed) % 100);
 		tear(&t, o);
-		wait_a_little();
+		nap_ms(5);
 		end_unharmed(&t.from);
 		end_unharmed(&t.to);
 	}
@@ -228,7 +220,7 @@ Test(abort, receiver_whose_sender_is_gone_waits_and_closes)
 		need(!plug_test(&p, t.recv[0], NULL), "a message out of nothing");
 	end_drop(&p, t.l.recv, &t.to);
 	plug_close_recv(&p, t.l.recv);
-	wait_a_little();
+	nap_ms(5);
 	end_unharmed(&t.to);
 	end_unharmed(&t.from);
 	plug_forget();
@@ -305,5 +297,57 @@ Test(abort, lines_posted_just_before_close_reach_the_sender)
 		twin_meet(&tw);
 	}
 	twin_end(&tw);
+	plug_close(&p);
+}
+
+/* ---- one side goes, the other goes on -------------------------------------------------------- */
+
+/*
+ * A receiver that has not heard of its sender's end still writes lines to where that one's ring
+ * was. Enough later comms get that memory again, as a ring or, one block off, as anything else.
+ */
+struct offset {
+	bool one_off;
+};
+
+static struct offset offsets[] = {{false}, {true}};
+
+ParameterizedTestParameters(abort, lines_for_a_sender_that_is_gone_harm_no_later_comm)
+{
+	return cr_make_param_array(struct offset, offsets, 2);
+}
+
+ParameterizedTest(struct offset *o, abort, lines_for_a_sender_that_is_gone_harm_no_later_comm)
+{
+	enum { LATER = 70, LINES = 64, LAP = 70 };
+	uint8_t handle[NCCL_NET_HANDLE_BYTES];
+	static struct link later[LATER];
+	struct plug p;
+	struct link l;
+	struct mem to;
+	void *listen;
+
+	plug_open(&p, 0);
+	listen = plug_listen(&p, 0, handle);
+	if (o->one_off)
+		plug_connect_once(&p, 0, handle); /* has a ring, and waits */
+	link_open(&l, &p, 0, 0);
+	mem_get(&to, &p, l.recv, SIZE, 0);
+	plug_close_send(&p, l.send);
+	for (int i = 0; i < LATER; i++)
+		link_open(&later[i], &p, 0, 0);
+	for (int i = 0; i < LINES; i++)
+		plug_irecv(&p, l.recv, to.at, SIZE, 1, to.mh);
+	nap_ms(20);
+	for (int i = 0; i < LATER; i++)
+		for (uint32_t k = 0; k < LAP; k++)
+			link_message(&later[i], 100, k);
+	mem_unharmed(&to, 0);
+	mem_put(&to);
+	plug_close_recv(&p, l.recv);
+	for (int i = 0; i < LATER; i++)
+		link_close(&later[i]);
+	plug_close_listen(&p, listen);
+	plug_forget();
 	plug_close(&p);
 }

@@ -313,7 +313,6 @@ static void post_then_meet(struct twin *t, void *arg)
 	struct mem to;
 	struct plug p;
 	struct link l;
-	unsigned tries = 0;
 
 	(void)arg;
 	plug_open(&p, 0);
@@ -321,8 +320,7 @@ static void post_then_meet(struct twin *t, void *arg)
 	mem_get(&to, &p, l.recv, SIZE, 0);
 	for (int i = 0; i < 8; i++)
 		plug_recv(&p, l.recv, to.at, SIZE, 0, to.mh);
-	while (tries < 400) /* the lines leave */
-		relax(&tries);
+	nap_ms(50); /* the lines leave */
 	twin_meet(t);
 	twin_meet(t);
 }

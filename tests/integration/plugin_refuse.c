@@ -61,8 +61,9 @@ static void listen_and_close(struct twin *t, void *arg)
 	closed = plug_listen(&p, 0, handle);
 	plug_close_listen(&p, closed);
 	twin_put(t, handle, sizeof(handle));
-	for (unsigned tries = 0; tries < 4000; relax(&tries)) /* polls for the other listen */
+	for (unsigned tries = 0; !twin_speaks(t); relax(&tries)) /* polls for the other listen */
 		need(!plug_accept_once(&p, listen), "an accept out of nothing");
+	twin_meet(t);
 	plug_close_listen(&p, listen);
 	plug_close(&p);
 }
@@ -78,6 +79,7 @@ Test(refuse, connect_to_a_closed_listen_of_another_process_is_refused)
 	twin_get(&t, handle, sizeof(handle));
 	cr_assert(eq(int, plug_connect_fails(&p, 0, handle, 10000), NCCL_NET_REMOTE_ERROR));
 	plug_forget();
+	twin_meet(&t);
 	twin_end(&t);
 	assert_healthy(&p);
 	plug_close(&p);

@@ -47,6 +47,13 @@ int64_t now_ms(void)
 	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+void nap_ms(int ms)
+{
+	const struct timespec nap = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+
+	nanosleep(&nap, NULL);
+}
+
 void relax(unsigned *tries)
 {
 	const struct timespec nap = {.tv_nsec = 50000};

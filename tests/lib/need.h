@@ -22,6 +22,7 @@ bool need_is_forked(void);
 
 /* Monotonic, for waits that must end. */
 int64_t now_ms(void);
+void nap_ms(int ms);
 /* Let others run; sleeps a little when it is called many times in a row without progress. */
 void relax(unsigned *tries);
 

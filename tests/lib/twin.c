@@ -88,6 +88,13 @@ void twin_get(struct twin *t, void *data, size_t size)
 	}
 }
 
+bool twin_speaks(struct twin *t)
+{
+	struct pollfd p = {.fd = t->fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) == 1;
+}
+
 void twin_meet(struct twin *t)
 {
 	char word = 'm';

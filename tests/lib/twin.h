@@ -7,6 +7,7 @@
 #ifndef TESTS_TWIN_H
 #define TESTS_TWIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -25,6 +26,8 @@ void twin_kill(struct twin *t);
 /* Both sides. Waits for the other, but not for ever. */
 void twin_put(struct twin *t, const void *data, size_t size);
 void twin_get(struct twin *t, void *data, size_t size);
+/* Is there something to get? */
+bool twin_speaks(struct twin *t);
 /* Both have come here. */
 void twin_meet(struct twin *t);
 
