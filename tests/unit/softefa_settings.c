@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The adapter's settings: what is taken, what is refused and left alone. */
+#include "../../softefa/settings.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct se_settings defaults(void)
+{
+	struct se_settings s;
+
+	se_settings_default(&s);
+	return s;
+}
+
+static bool same(const struct se_settings *a, const struct se_settings *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+Test(settings, assignments_change_what_they_name_and_nothing_else)
+{
+	struct se_settings s = defaults(), want = defaults();
+	char err[160] = "";
+
+	want.devices = 2;
+	want.part_id = 0xefa2;
+	want.seed = UINT32_MAX;
+	cr_assert(zero(int, se_settings_apply(&s, "devices=2,part_id=0xefa2,seed=4294967295", err,
+					      sizeof(err))));
+	cr_assert(same(&s, &want));
+	cr_assert(zero(int, err[0]));
+}
+
+Test(settings, later_assignment_wins)
+{
+	struct se_settings s = defaults();
+	char err[160];
+
+	cr_assert(zero(int, se_settings_apply(&s, "devices=2,devices=3", err, sizeof(err))));
+	cr_assert(eq(u32, s.devices, 3));
+}
+
+Test(settings, empty_lists_and_parts_are_nothing)
+{
+	struct se_settings s = defaults(), want = defaults();
+	char err[160];
+
+	cr_assert(zero(int, se_settings_apply(&s, "", err, sizeof(err))));
+	cr_assert(zero(int, se_settings_apply(&s, ",,", err, sizeof(err))));
+	cr_assert(same(&s, &want));
+}
+
+Test(settings, limits_are_inclusive)
+{
+	struct se_settings s = defaults();
+	char err[160];
+
+	cr_assert(zero(int, se_settings_apply(&s, "devices=1,reorder=0", err, sizeof(err))));
+	cr_assert(zero(int, se_settings_apply(&s, "devices=64,reorder=64", err, sizeof(err))));
+}
+
+/* The reason names the key, and the limits where it is they that are broken. */
+struct bad {
+	char list[80], says[32];
+};
+
+static struct bad bads[] = {
+	{"devices", "not KEY=VALUE"},
+	{"=3", "no setting ''"},
+	{"device=3", "no setting 'device'"},
+	{"devicess=3", "no setting"},
+	{"DEVICES=3", "no setting"},
+	{" devices=3", "no setting"},
+	{"devices =3", "no setting"},
+	{"domain=x", "no setting"},
+	{"devices=", "1 ... 64"},
+	{"devices=0", "1 ... 64"},
+	{"devices=65", "1 ... 64"},
+	{"devices=-1", "1 ... 64"},
+	{"devices=+1", "1 ... 64"},
+	{"devices= 1", "1 ... 64"},
+	{"devices=1 ", "1 ... 64"},
+	{"devices=1x", "1 ... 64"},
+	{"devices=x1", "1 ... 64"},
+	{"devices=1.0", "1 ... 64"},
+	{"devices=1=2", "1 ... 64"},
+	{"devices=0x", "1 ... 64"},
+	{"devices=4294967297", "1 ... 64"},
+	{"devices=18446744073709551617", "1 ... 64"},
+	{"devices=00000000000000000000000000000000000000001", "1 ... 64"},
+	{"seed=4294967296", "0 ... 4294967295"},
+};
+
+ParameterizedTestParameters(settings, nonsense_is_refused_with_a_reason)
+{
+	return cr_make_param_array(struct bad, bads, sizeof(bads) / sizeof(bads[0]));
+}
+
+ParameterizedTest(struct bad *b, settings, nonsense_is_refused_with_a_reason)
+{
+	struct se_settings s = defaults(), want = defaults();
+	char err[160] = "";
+
+	cr_assert(eq(int, se_settings_apply(&s, b->list, err, sizeof(err)), -EINVAL));
+	cr_assert(same(&s, &want), "changed by '%s'", b->list);
+	cr_assert(ne(ptr, strstr(err, b->says), NULL), "'%s' says: %s", b->list, err);
+}
+
+Test(settings, bad_part_does_not_stop_the_others)
+{
+	struct se_settings s = defaults();
+	char err[160];
+
+	cr_assert(eq(int, se_settings_apply(&s, "devices=9,nonsense,reorder=3", err, sizeof(err)),
+		     -EINVAL));
+	cr_assert(eq(u32, s.devices, 9));
+	cr_assert(eq(u32, s.reorder, 3));
+}
+
+Test(settings, reason_fits_a_short_buffer)
+{
+	struct se_settings s = defaults();
+	char err[8] = "1234567";
+
+	cr_assert(eq(int, se_settings_apply(&s, "a_name_that_is_rather_long=1", err, 5), -EINVAL));
+	cr_assert(eq(int, (int)strlen(err), 4));
+	cr_assert(eq(int, err[5], '6'));
+}
+
+/* ---- domains -------------------------------------------------------------------------------- */
+
+struct domain {
+	char name[40];
+	int rc;
+};
+
+static struct domain domains[] = {
+	{"a", 0},
+	{"A-b_c.9", 0},
+	{"1234567890123456789012345678901", 0},
+	{"12345678901234567890123456789012", -EINVAL},
+	{"", -EINVAL},
+	{".", -EINVAL},
+	{"..", -EINVAL},
+	{".hidden", -EINVAL},
+	{"a/b", -EINVAL},
+	{"a b", -EINVAL},
+	{"a\nb", -EINVAL},
+	{"\xc3\xa4", -EINVAL},
+};
+
+ParameterizedTestParameters(settings, domains_are_names_of_files)
+{
+	return cr_make_param_array(struct domain, domains, sizeof(domains) / sizeof(domains[0]));
+}
+
+ParameterizedTest(struct domain *d, settings, domains_are_names_of_files)
+{
+	struct se_settings s = defaults();
+	char err[160];
+
+	cr_assert(eq(int, se_settings_domain(&s, d->name, err, sizeof(err)), d->rc));
+	cr_assert(zero(int, strcmp(s.domain, d->rc ? "default" : d->name)));
+}
+
+/* ---- the environment -------------------------------------------------------------------------- */
+
+Test(settings, environment_is_read)
+{
+	setenv(SE_ENV_SET, "devices=7,rubbish", 1);
+	setenv(SE_ENV_DOMAIN, "mine", 1);
+	cr_assert(eq(u32, se_settings()->devices, 7));
+	cr_assert(zero(int, strcmp(se_settings()->domain, "mine")));
+}
+
+Test(settings, every_default_is_within_its_limits)
+{
+	char list[4096], *p = list, err[160];
+	struct se_settings s = defaults(), want = defaults();
+
+#define X(name, fmt, def, min, max, text) \
+	p += snprintf(p, (size_t)(list + sizeof(list) - p), #name "=%llu,", (unsigned long long)(def));
+	SE_SETTINGS(X)
+#undef X
+	cr_assert(zero(int, se_settings_apply(&s, list, err, sizeof(err))), "%s", err);
+	cr_assert(same(&s, &want));
+}
