@@ -13,6 +13,7 @@
 #define CAP_RDMA_READ  (1u << 0)
 #define CAP_RDMA_WRITE (1u << 5)
 #define OPTIONAL_BITS  0x3ff00000u /* of the access flags: to be ignored when not understood */
+#define PAGE           4096
 
 /* By device and key index; allocated on first use, sparse. */
 static struct se_mr **table[SE_MAX_DEV];
@@ -32,7 +33,7 @@ static int access_check(uint32_t access)
 
 static int range_check(uint64_t addr, uint64_t len, uint64_t iova, uint32_t access)
 {
-	if (len == 0 || addr + len < addr || iova + len < iova)
+	if (len == 0 || addr + len < addr || iova + len < iova || (addr ^ iova) % PAGE)
 		return -EINVAL;
 	/* A kernel would pin all pages, writable if the device may write. */
 	return se_copy_probe(addr, len, access & SE_LOCAL_WRITE);

@@ -126,7 +126,7 @@ static const struct {
 
 static int port_check(struct se_cmd *c, uint16_t id)
 {
-	uint8_t port;
+	uint64_t port;
 	int rc = se_cmd_in(c, id, &port, sizeof(port));
 
 	return rc ? rc : port == 1 ? 0 : -EINVAL;

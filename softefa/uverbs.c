@@ -22,38 +22,45 @@ struct method {
 
 #define EX(cmd) (IB_USER_VERBS_CMD_FLAG_EXTENDED | (cmd))
 
-/* Commands that travel in their old form inside INVOKE_WRITE. */
+/* Commands that travel in their old form inside INVOKE_WRITE, with the sizes that a kernel wants. */
+static const struct {
+	uint32_t cmd;
+	uint16_t in, out;
+	int (*run)(struct se_cmd *c);
+} write_commands[] = {
+	{IB_USER_VERBS_CMD_QUERY_DEVICE, 8, 176, se_query_device_short},
+	{EX(IB_USER_VERBS_EX_CMD_QUERY_DEVICE), 8, 184, se_query_device},
+	{IB_USER_VERBS_CMD_ALLOC_PD, 8, 4, se_verbs_alloc_pd},
+	{IB_USER_VERBS_CMD_REG_MR, 40, 12, se_verbs_reg_mr},
+	{IB_USER_VERBS_CMD_CREATE_AH, 56, 4, se_verbs_create_ah},
+	{IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL, 8, 4, se_verbs_create_channel},
+	{IB_USER_VERBS_CMD_MODIFY_QP, 112, 0, se_verbs_modify_qp},
+	{IB_USER_VERBS_CMD_QUERY_QP, 16, 128, se_verbs_query_qp},
+};
+
+/*
+ * The library's first ioctl, a query without anything, asks whether this way works: any errno will
+ * do but "no such method".
+ */
 static int write_command(struct se_cmd *c)
 {
+	struct se_cmd_attr *in = se_cmd_find(c, UVERBS_ATTR_CORE_IN);
+	struct se_cmd_attr *out = se_cmd_find(c, UVERBS_ATTR_CORE_OUT);
 	uint32_t cmd;
 	int rc = se_cmd_in(c, UVERBS_ATTR_WRITE_CMD, &cmd, sizeof(cmd));
 
 	if (rc)
 		return rc;
-	/* The library's first ioctl asks whether this way works: any errno but "no such method". */
-	if (!se_cmd_find(c, UVERBS_ATTR_CORE_IN))
-		return -ENOSPC;
-	switch (cmd) {
-	case IB_USER_VERBS_CMD_QUERY_DEVICE:
-		return se_query_device_short(c);
-	case EX(IB_USER_VERBS_EX_CMD_QUERY_DEVICE):
-		return se_query_device(c);
-	case IB_USER_VERBS_CMD_ALLOC_PD:
-		return se_verbs_alloc_pd(c);
-	case IB_USER_VERBS_CMD_REG_MR:
-		return se_verbs_reg_mr(c);
-	case IB_USER_VERBS_CMD_CREATE_AH:
-		return se_verbs_create_ah(c);
-	case IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL:
-		return se_verbs_create_channel(c);
-	case IB_USER_VERBS_CMD_MODIFY_QP:
-		return se_verbs_modify_qp(c);
-	case IB_USER_VERBS_CMD_QUERY_QP:
-		return se_verbs_query_qp(c);
-	default:
-		se_log(SE_LOG_COMMAND, "write command %#x is not supported", cmd);
-		return -EOPNOTSUPP;
+	for (unsigned i = 0; i < sizeof(write_commands) / sizeof(write_commands[0]); i++) {
+		if (write_commands[i].cmd != cmd)
+			continue;
+		if ((in ? in->len : 0) < write_commands[i].in ||
+		    (out ? out->len : 0) < write_commands[i].out)
+			return -ENOSPC;
+		return write_commands[i].run(c);
 	}
+	se_log(SE_LOG_COMMAND, "write command %#x is not supported", cmd);
+	return -EOPNOTSUPP;
 }
 
 static const struct method methods[] = {
@@ -120,6 +127,10 @@ static int run(struct se_cmd *c, int fd)
 	if (!m)
 		return -EPROTONOSUPPORT;
 	rc = se_cmd_check_known(c, m->known);
+	if (rc)
+		return rc;
+	/* Handles travel in the command itself: nothing is made that could not be told. */
+	rc = se_cmd_write(c);
 	if (rc)
 		return rc;
 	c->ctx->space.fd = fd;

@@ -245,6 +245,55 @@ Test(softefa_object, optional_access_bits_are_no_obstacle)
 	node_fini(&n);
 }
 
+/* A kernel maps pages to pages, so an address and what stands for it lie alike in theirs. */
+Test(softefa_object, other_address_of_a_region_has_the_same_place_in_its_page)
+{
+	uint64_t in[5] = {0};
+	uint32_t out[3];
+	struct raw_write w = {9, in, sizeof(in), out, sizeof(out), NULL, 0};
+	struct node n;
+
+	node_settings(NULL);
+	node_init(&n, &(struct node_attr){0});
+	in[1] = (uintptr_t)n.buf + 100;
+	in[2] = 1000;
+	in[3] = 0x7000000 + 101;
+	in[4] = n.pd.handle;
+	cr_assert(eq(int, raw_write_run(n.dev.sys, n.dev.fd, &w), -EINVAL));
+	in[3] = 0x7000000 + 100;
+	MUST_0(raw_write_run(n.dev.sys, n.dev.fd, &w));
+	raw_close(&n.dev);
+}
+
+Test(softefa_object, region_is_used_by_its_other_address)
+{
+	uint64_t in[5] = {0}, iova = 0x7000000;
+	uint32_t out[3];
+	struct raw_write w = {9, in, sizeof(in), out, sizeof(out), NULL, 0};
+	struct raw_wr wr;
+	struct duo d;
+
+	node_settings(NULL);
+	duo_init(&d, &(struct node_attr){0});
+	in[1] = (uintptr_t)d.b.buf;
+	in[2] = LEN;
+	in[3] = iova;
+	in[4] = (uint64_t)RAW_ALL_ACCESS << 32 | d.b.pd.handle;
+	MUST_0(raw_write_run(d.b.dev.sys, d.b.dev.fd, &w));
+	node_fill(d.a.buf, LEN, 1);
+	wr = node_wr(&d.a, RAW_WRITE, &d.to_b, d.ahn, 0, LEN - 8, 0);
+	wr.remote = (struct raw_sge){iova + 8, LEN - 8, out[2]};
+	cr_assert(zero(int, node_run(&d.a, &wr).status));
+	cr_assert(node_filled(d.b.buf + 8, LEN - 8, 1));
+	wr.op = RAW_READ;
+	wr.sge[0] = raw_sge(&d.a.mr, LEN, LEN - 8);
+	cr_assert(zero(int, node_run(&d.a, &wr).status));
+	cr_assert(node_filled(d.a.buf + LEN, LEN - 8, 1));
+	wr.remote.addr = (uintptr_t)d.b.buf;
+	cr_assert(eq(int, node_run(&d.a, &wr).status, 7));
+	duo_fini(&d);
+}
+
 Test(softefa_object, address_handle_needs_a_unicast_gid)
 {
 	struct raw_gid zero = {{0}}, multicast = {{0xff, 0x0e, [15] = 1}};
