@@ -15,6 +15,7 @@ enum {
 	RECVS = 256,
 	SENDS = 64,
 	POLL_BATCH = 16,
+	RNR_RETRY = 3,
 	WR_RECV = 1 << 16, /* in wr_id, above the buffer's number */
 };
 
@@ -49,7 +50,8 @@ static int qp_open(struct net_cm *cm)
 		.max_recv_wr = RECVS,
 		.ops = IBV_QP_EX_WITH_SEND,
 	};
-	int rc;
+	/* A peer that does not listen must not keep the send buffers: others need them, too. */
+	int rnr = nic->dev.attr.caps & SRD_CAP_RNR_RETRY ? RNR_RETRY : SRD_RNR_DEFAULT, rc;
 
 	if (getrandom(&cm->qkey, sizeof(cm->qkey), 0) != sizeof(cm->qkey) ||
 	    getrandom(&cm->last_id, sizeof(cm->last_id), 0) != sizeof(cm->last_id))
@@ -58,7 +60,7 @@ static int qp_open(struct net_cm *cm)
 	if (!rc)
 		rc = srd_qp_init(&cm->qp, &nic->pd, &qp);
 	if (!rc)
-		rc = srd_qp_prepare(&cm->qp, cm->qkey, SRD_RNR_DEFAULT);
+		rc = srd_qp_prepare(&cm->qp, cm->qkey, rnr);
 	return rc;
 }
 

@@ -12,7 +12,10 @@
 #include "log.h"
 #include "param.h"
 
-enum { REFUSE_MS = 5 }; /* at the end, for refusals that have not left yet */
+enum {
+	REFUSE_MS = 5,     /* at the end, for refusals that have not left yet */
+	REFUSE_TRIES = 20, /* who has asked has receives posted, unless it is no plugin of ours */
+};
 
 enum conn_state {
 	CONN_ASK,   /* the request is to be sent */
@@ -67,6 +70,7 @@ struct net_refusal {
 	struct srd_peer to;
 	struct net_mail mail;
 	struct proto_resp resp;
+	int tries;
 };
 
 static uint64_t now_ms(void)
@@ -112,6 +116,8 @@ static bool refusal_step(struct net_cm *cm, struct net_refusal *r)
 	int rc;
 
 	if (r->mail.state == MAIL_IDLE || r->mail.state == MAIL_REFUSED) {
+		if (r->mail.state == MAIL_REFUSED && ++r->tries == REFUSE_TRIES)
+			return true;
 		rc = net_cm_send(cm, &r->mail, &r->to, msg, proto_resp_pack(msg, &r->resp));
 		return rc && rc != -EAGAIN;
 	}
