@@ -12,6 +12,7 @@
 #include "../lib/bytes.h"
 #include "../lib/link.h"
 #include "../lib/need.h"
+#include "../lib/twin.h"
 
 enum { HANDLE = NCCL_NET_HANDLE_BYTES };
 
@@ -101,6 +102,76 @@ Test(scale, two_hundred_pending_connections_come_up_with_one_polling_thread)
 	connect_all(&p, 0, e, 200);
 	message_on_all(&p, e, 200);
 	close_all(&p, e, 200);
+	plug_close(&p);
+}
+
+/* More than the listener's queue has receives for, or the connector's has room to send. */
+enum { CROWD = 400 };
+
+/* Does nothing for its listens until it is told to. */
+static void listen_late(struct twin *t, void *arg)
+{
+	static struct ends e[CROWD];
+	struct plug p;
+	unsigned tries = 0;
+	int left = CROWD;
+
+	(void)arg;
+	plug_open(&p, 0);
+	for (int i = 0; i < CROWD; i++) {
+		e[i].listen = plug_listen(&p, 0, e[i].handle);
+		twin_put(t, e[i].handle, HANDLE);
+	}
+	for (twin_meet(t); left; relax(&tries))
+		for (int i = 0; i < CROWD; i++)
+			if (!e[i].recv && (e[i].recv = plug_accept_once(&p, e[i].listen)))
+				left--;
+	twin_meet(t);
+	for (int i = 0; i < CROWD; i++) {
+		plug_close_listen(&p, e[i].listen);
+		plug_close_recv(&p, e[i].recv);
+	}
+	plug_close(&p);
+}
+
+static int poll_connects(struct plug *p, struct ends *e, int n)
+{
+	int there = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (!e[i].send)
+			e[i].send = plug_connect_once(p, 0, e[i].handle);
+		there += e[i].send != NULL;
+	}
+	return there;
+}
+
+Test(scale, crowd_before_a_listener_that_is_late_holds_up_nobody_else)
+{
+	static struct ends e[CROWD];
+	unsigned tries = 0;
+	struct twin t;
+	struct plug p;
+	struct link own;
+	int64_t end;
+
+	twin_start(&t, listen_late, NULL);
+	plug_open(&p, 0);
+	for (int i = 0; i < CROWD; i++)
+		twin_get(&t, e[i].handle, HANDLE);
+	for (end = now_ms() + 200; now_ms() < end;)
+		cr_assert(zero(int, poll_connects(&p, e, CROWD)));
+	link_open(&own, &p, 0, 0);
+	link_message(&own, 1000, 1);
+	twin_meet(&t);
+	for (end = now_ms() + PLUG_WAIT_MS; poll_connects(&p, e, CROWD) < CROWD; relax(&tries))
+		need(now_ms() < end, "%d of %d are connected", poll_connects(&p, e, CROWD), CROWD);
+	twin_meet(&t);
+	for (int i = 0; i < CROWD; i++)
+		plug_close_send(&p, e[i].send);
+	twin_end(&t);
+	link_close(&own);
+	plug_forget(); /* the listener's end may come as an error to what is closed */
 	plug_close(&p);
 }
 

@@ -8,20 +8,20 @@
 #include "bytes.h"
 #include "need.h"
 
-static void both_ends(struct link *l, int dev, void *handle, void *listen)
+void link_open_to(struct link *l, struct plug *p, int dev, void *handle, void *listen)
 {
 	int64_t end = now_ms() + PLUG_WAIT_MS;
 	unsigned tries = 0;
 
+	*l = (struct link){.plug = p};
 	while (!l->send || !l->recv) {
 		if (!l->send)
-			l->send = plug_connect_once(l->plug, dev, handle);
+			l->send = plug_connect_once(p, dev, handle);
 		if (!l->recv)
-			l->recv = plug_accept_once(l->plug, listen);
+			l->recv = plug_accept_once(p, listen);
 		need(now_ms() < end, "no connection within %d ms", PLUG_WAIT_MS);
 		relax(&tries);
 	}
-	plug_close_listen(l->plug, listen);
 }
 
 void link_open(struct link *l, struct plug *p, int from, int to)
@@ -29,8 +29,8 @@ void link_open(struct link *l, struct plug *p, int from, int to)
 	uint8_t handle[NCCL_NET_HANDLE_BYTES];
 	void *listen = plug_listen(p, to, handle);
 
-	*l = (struct link){.plug = p};
-	both_ends(l, from, handle, listen);
+	link_open_to(l, p, from, handle, listen);
+	plug_close_listen(p, listen);
 }
 
 void link_open_twin(struct link *l, struct plug *p, struct twin *t)
@@ -40,8 +40,8 @@ void link_open_twin(struct link *l, struct plug *p, struct twin *t)
 
 	twin_put(t, mine, sizeof(mine));
 	twin_get(t, theirs, sizeof(theirs));
-	*l = (struct link){.plug = p};
-	both_ends(l, 0, theirs, listen);
+	link_open_to(l, p, 0, theirs, listen);
+	plug_close_listen(p, listen);
 }
 
 void link_close(struct link *l)

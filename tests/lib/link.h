@@ -13,6 +13,8 @@ struct link {
 
 /* From device @from to device @to, of this process. */
 void link_open(struct link *l, struct plug *p, int from, int to);
+/* Both ends of a connection of device @dev to a listen of this process, which stays. */
+void link_open_to(struct link *l, struct plug *p, int dev, void *handle, void *listen);
 /* To another process, which calls it too: l->send leads there, l->recv comes from there. */
 void link_open_twin(struct link *l, struct plug *p, struct twin *t);
 void link_close(struct link *l);
