@@ -186,3 +186,71 @@ Test(credit, sends_complete_though_nobody_polls_where_they_arrive)
 	}
 	plug_close(&p);
 }
+
+/* The queue pair has 256 receives, and each message takes one. */
+Test(credit, messages_without_unsolicited_writes_go_on_beyond_the_depth_of_the_queue)
+{
+	struct lane lane;
+	struct plug p;
+
+	plug_softefa("caps=0x2f,max_rq_wr=256,max_cqe=512,max_sq_wr=64");
+	plug_open(&p, 0);
+	lane_open(&lane, &p, 0, 0);
+	for (uint32_t i = 0; i < 40; i++) {
+		need(lane_post(&lane, 32) == 32, "round %u: %d of 32 receives", i, lane.posted);
+		lane_fill(&lane, i);
+	}
+	lane_close(&lane);
+	plug_close(&p);
+}
+
+/*
+ * With the last comm of it goes what has lost its room. Eight queue pairs would be used up soon,
+ * on a device that other tests of this domain leave alone: the limit is the device's.
+ */
+Test(credit, device_of_8_queue_pairs_stands_any_number_of_aborts)
+{
+	struct lane lane;
+	struct plug p;
+	int dev;
+
+	plug_softefa(SMALL_QUEUES ",max_qp=8");
+	plug_open(&p, 0);
+	dev = p.ndev - 1;
+	if (dev < 2)
+		cr_skip("needs three devices");
+	for (uint32_t i = 0; i < 60; i++) {
+		lane_open(&lane, &p, dev, dev);
+		need(lane_post(&lane, MOST) == MOST, "round %u: %d receives", i, lane.posted);
+		lane_close(&lane);
+	}
+	lane_open(&lane, &p, dev, dev);
+	lane_post(&lane, 32);
+	lane_fill(&lane, 1);
+	lane_close(&lane);
+	plug_close(&p);
+}
+
+/* What they had is used again though their queue pairs live on: few regions are allowed. */
+Test(credit, comms_closed_with_requests_under_way_are_freed_when_those_complete)
+{
+	struct lane stays, comes;
+	struct plug p;
+	int dev;
+
+	plug_softefa("max_mr=12");
+	plug_open(&p, 0);
+	dev = p.ndev - 2;
+	if (dev < 2)
+		cr_skip("needs four devices");
+	lane_open(&stays, &p, dev, dev);
+	for (uint32_t i = 0; i < 500; i++) {
+		lane_open(&comes, &p, dev, dev);
+		lane_post(&comes, 4);
+		lane_close(&comes);
+		lane_post(&stays, 4);
+		lane_fill(&stays, i);
+	}
+	lane_close(&stays);
+	plug_close(&p);
+}

@@ -132,6 +132,36 @@ Test(fail, one_warning_names_status_and_both_ends)
 	plug_close(&p);
 }
 
+/* All that is under way fails, and each failure is the same news. */
+Test(fail, many_failures_of_one_comm_are_one_warning)
+{
+	enum { N = 16 };
+	void *send[N];
+	struct mem from, to;
+	struct plug p;
+	struct link l;
+
+	plug_open(&p, 0);
+	link_open(&l, &p, 0, 0);
+	mem_get(&from, &p, l.send, SIZE, 0);
+	mem_get(&to, &p, l.recv, SIZE, 0);
+	for (int i = 0; i < N; i++)
+		plug_recv(&p, l.recv, to.at, SIZE, 0, to.mh);
+	nap_ms(20); /* the lines are there: isend finds them though the comm is about to fail */
+	plug_dereg(&p, l.recv, to.mh);
+	for (int i = 0; i < N; i++)
+		send[i] = plug_send(&p, l.send, from.at, SIZE, 0, from.mh);
+	for (int i = 0; i < N; i++)
+		cr_assert(eq(int, plug_test_fails(&p, send[i], SOON_MS), NCCL_NET_REMOTE_ERROR));
+	nap_ms(20);
+	plug_test_fails(&p, send[0], 0);
+	cr_assert(eq(int, plug_warned(), 1));
+	plug_forget();
+	mem_put(&from);
+	link_close(&l);
+	plug_close(&p);
+}
+
 Test(fail, other_comms_of_the_device_go_on)
 {
 	struct link before, after;
@@ -347,6 +377,34 @@ Test(fail, send_to_a_process_that_was_killed_fails_in_bounded_time)
 	mem_put(&from);
 	link_close(&l);
 	plug_close(&p);
+}
+
+/* The peer stands still, so that its end is noticed only after the comm was closed. */
+Test(fail, failure_after_close_is_no_news)
+{
+	struct mem from;
+	struct twin t;
+	struct plug p;
+	struct link l, own;
+
+	twin_start(&t, post_then_meet, NULL);
+	plug_open(&p, 0);
+	link_open_twin(&l, &p, &t);
+	link_open(&own, &p, 0, 0);
+	mem_get(&from, &p, l.send, SIZE, 0);
+	twin_meet(&t);
+	twin_stop(&t);
+	for (int i = 0; i < 4; i++)
+		plug_send(&p, l.send, from.at, SIZE, 0, from.mh);
+	mem_put(&from);
+	link_close(&l);
+	twin_kill(&t);
+	for (uint32_t i = 0; i < 20; i++) {
+		nap_ms(10);
+		link_message(&own, 100, i);
+	}
+	link_close(&own);
+	plug_close(&p); /* without a warning */
 }
 
 Test(fail, receive_from_a_process_that_was_killed_fails_in_bounded_time)

@@ -266,7 +266,7 @@ Test(scale, thousand_connections_in_a_row_leak_nothing)
 	int dev, fds, tasks;
 	long kib;
 
-	plug_softefa("max_qp=8,max_cq=4,max_mr=8,max_pd=3,max_ah=2");
+	plug_softefa("max_qp=8,max_cq=4,max_mr=8,max_pd=3,max_ah=2,max_cqe=512,max_sq_wr=128");
 	plug_open(&p, 0);
 	dev = own_device(&p, 3);
 	for (uint32_t i = 0; i < 100; i++)

@@ -56,6 +56,15 @@ void twin_end(struct twin *t)
 	need(status == 0, "the twin ended with status %#x", (unsigned)status);
 }
 
+void twin_stop(struct twin *t)
+{
+	int status;
+
+	kill(t->pid, SIGSTOP);
+	need(waitpid(t->pid, &status, WUNTRACED) == t->pid, "errno %d", errno);
+	need(WIFSTOPPED(status), "status %#x", (unsigned)status);
+}
+
 void twin_kill(struct twin *t)
 {
 	kill(t->pid, SIGKILL);

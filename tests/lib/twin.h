@@ -20,6 +20,8 @@ struct twin {
 void twin_start(struct twin *t, void (*body)(struct twin *t, void *arg), void *arg);
 /* Wait until it has ended; fails the test unless that was well. */
 void twin_end(struct twin *t);
+/* Let it do nothing more, its adapter included. */
+void twin_stop(struct twin *t);
 /* End it with SIGKILL. */
 void twin_kill(struct twin *t);
 
