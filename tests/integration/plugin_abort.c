@@ -339,8 +339,8 @@ ParameterizedTest(struct offset *o, abort, lines_for_a_sender_that_is_gone_harm_
 	for (int i = 0; i < LINES; i++)
 		plug_irecv(&p, l.recv, to.at, SIZE, 1, to.mh);
 	nap_ms(20);
-	for (int i = 0; i < LATER; i++)
-		for (uint32_t k = 0; k < LAP; k++)
+	for (int i = 0; i < LATER; i++) /* a lap of their rings only for the last, which have it */
+		for (uint32_t k = 0; k < (i < LATER - 12 ? 1 : LAP); k++)
 			link_message(&later[i], 100, k);
 	mem_unharmed(&to, 0);
 	mem_put(&to);

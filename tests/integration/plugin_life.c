@@ -10,10 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "../lib/bytes.h"
 #include "../lib/link.h"
 #include "../lib/need.h"
+#include "../lib/twin.h"
 
 enum { HANDLE = NCCL_NET_HANDLE_BYTES };
 
@@ -212,6 +215,60 @@ Test(life, tables_of_two_versions_share_one_plugin)
 	plug_close_listen(&old, listen);
 	plug_close(&new);
 	plug_close(&old);
+}
+
+/* As system() in a training script does, while comms are open. */
+Test(life, process_may_fork_and_exec_beside_open_comms)
+{
+	struct plug p;
+	struct link l;
+
+	plug_open(&p, 0);
+	link_open(&l, &p, 0, 0);
+	for (uint32_t i = 0; i < 5; i++) {
+		int status;
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			execl("/bin/true", "true", (char *)NULL);
+			_exit(1);
+		}
+		link_message(&l, 100000, i);
+		need(waitpid(pid, &status, 0) == pid && status == 0, "status %#x", (unsigned)status);
+	}
+	link_close(&l);
+	plug_close(&p);
+}
+
+static void *end_process(void *arg)
+{
+	(void)arg;
+	exit(0);
+}
+
+static void end_in_a_thread(struct twin *t, void *arg)
+{
+	pthread_t thread;
+	struct plug p;
+	struct link l;
+
+	(void)t;
+	(void)arg;
+	plug_open(&p, 0);
+	link_open(&l, &p, 0, 0);
+	pthread_create(&thread, NULL, end_process, NULL);
+	pthread_join(thread, NULL);
+}
+
+Test(life, process_may_exit_from_another_thread_than_that_of_init)
+{
+	struct twin t;
+	struct plug p;
+
+	twin_start(&t, end_in_a_thread, NULL);
+	plug_open(&p, 0);
+	twin_end(&t);
+	plug_close(&p);
 }
 
 static int open_fds(void)
