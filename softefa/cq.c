@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fabric.h"
 #include "settings.h"
 
 #define CAP_CQ_NOTIFICATIONS (1u << 2)
@@ -14,7 +15,7 @@
 
 static struct se_list with_channel = SE_LIST_INIT(with_channel);
 
-static int attr_check(const struct se_ctx *ctx, const struct se_cq_attr *a)
+static int attr_check(const struct se_cq_attr *a)
 {
 	const struct se_settings *set = se_settings();
 
@@ -26,19 +27,23 @@ static int attr_check(const struct se_ctx *ctx, const struct se_cq_attr *a)
 		return -EOPNOTSUPP;
 	if (a->sgid && !(set->caps & CAP_CQ_WITH_SGID))
 		return -EOPNOTSUPP;
-	return ctx->count[SE_CQ] >= set->max_cq ? -ENOMEM : 0;
+	return 0;
 }
 
 int se_cq_create(struct se_ctx *ctx, const struct se_cq_attr *attr, struct se_cq **out)
 {
 	struct se_cq *cq;
-	int rc = attr_check(ctx, attr);
+	int rc = attr_check(attr);
 
+	if (!rc)
+		rc = se_fabric_count((int)ctx->dev, SE_COUNT_CQ, se_settings()->max_cq);
 	if (rc)
 		return rc;
 	cq = calloc(1, sizeof(*cq));
-	if (!cq)
+	if (!cq) {
+		se_fabric_uncount((int)ctx->dev, SE_COUNT_CQ);
 		return -ENOMEM;
+	}
 	rc = se_region_init(&cq->ring, &ctx->space, (size_t)attr->cqe * attr->entry_size);
 	if (!rc)
 		rc = se_doorbell_init(&cq->db, &ctx->space);
@@ -47,6 +52,7 @@ int se_cq_create(struct se_ctx *ctx, const struct se_cq_attr *attr, struct se_cq
 	if (rc) {
 		se_doorbell_fini(&cq->db, &ctx->space);
 		se_region_fini(&cq->ring, &ctx->space);
+		se_fabric_uncount((int)ctx->dev, SE_COUNT_CQ);
 		free(cq);
 		return rc;
 	}
@@ -81,6 +87,7 @@ int se_cq_destroy(struct se_cq *cq, uint32_t *events)
 	}
 	se_doorbell_fini(&cq->db, &ctx->space);
 	se_region_fini(&cq->ring, &ctx->space);
+	se_fabric_uncount((int)ctx->dev, SE_COUNT_CQ);
 	se_ctx_del(&cq->obj);
 	free(cq);
 	return 0;

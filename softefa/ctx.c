@@ -3,6 +3,7 @@
 #include "ctx.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,10 +59,13 @@ int se_ctx_open(uint32_t dev, bool cloexec)
 	struct stat st;
 	int fd, rc = 0;
 
-	fd = memfd_create("softefa", cloexec ? MFD_CLOEXEC : 0);
+	fd = memfd_create("softefa", MFD_ALLOW_SEALING | (cloexec ? MFD_CLOEXEC : 0));
 	if (fd < 0)
 		return -errno;
-	if (ftruncate(fd, (off_t)SE_SPACE_SIZE) || se_real.fstat(fd, &st))
+	/* Sealed: if the application could cut it off, the engine would fall into the void. */
+	if (ftruncate(fd, (off_t)SE_SPACE_SIZE) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) ||
+	    se_real.fstat(fd, &st))
 		rc = -errno;
 	else if (!(ctx = ctx_new(dev, &st)))
 		rc = -ENOMEM;
@@ -161,7 +165,6 @@ int se_ctx_add(struct se_ctx *ctx, struct se_obj *obj, enum se_type type)
 	}
 	ctx->obj[h] = obj;
 	ctx->low_free = h + 1;
-	ctx->count[type]++;
 	obj->type = type;
 	obj->handle = h;
 	obj->ctx = ctx;
@@ -173,7 +176,6 @@ void se_ctx_del(struct se_obj *obj)
 	struct se_ctx *ctx = obj->ctx;
 
 	ctx->obj[obj->handle] = NULL;
-	ctx->count[obj->type]--;
 	if (obj->handle < ctx->low_free)
 		ctx->low_free = obj->handle;
 }

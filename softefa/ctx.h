@@ -37,7 +37,6 @@ struct se_ctx {
 	uint32_t nobj, low_free;
 	uint32_t qpn_mask;
 	uint8_t *qpn_used; /* flags of the low QPN bits: libefa finds a QP by them */
-	uint32_t count[SE_QP + 1]; /* objects by type */
 };
 
 /* The command fd, or -errno. Takes the lock. */

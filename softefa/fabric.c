@@ -480,6 +480,30 @@ void se_fabric_ahn_put(int dev, uint16_t ahn)
 	unlock_fabric(fab);
 }
 
+int se_fabric_count(int dev, enum se_counted what, uint32_t max)
+{
+	struct se_numbers *d = &fab->dev[dev];
+	int rc;
+
+	if (left)
+		return -ESHUTDOWN;
+	lock_fabric(fab);
+	rc = se_numbers_count(d, self, what, max);
+	if (rc && reclaim_dead())
+		rc = se_numbers_count(d, self, what, max);
+	unlock_fabric(fab);
+	return rc;
+}
+
+void se_fabric_uncount(int dev, enum se_counted what)
+{
+	if (left)
+		return;
+	lock_fabric(fab);
+	se_numbers_uncount(&fab->dev[dev], self, what);
+	unlock_fabric(fab);
+}
+
 int se_fabric_key_get(int dev, uint32_t max, uint32_t *key)
 {
 	struct se_numbers *d = &fab->dev[dev];

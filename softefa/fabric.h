@@ -76,6 +76,10 @@ void se_fabric_qpn_renew(int dev, uint16_t qpn);
 int se_fabric_ahn_get(int dev, const struct se_gid *gid, uint32_t max);
 void se_fabric_ahn_put(int dev, uint16_t ahn);
 
+/* One more or less of what the device has @max of and no number for; -ENOMEM. */
+int se_fabric_count(int dev, enum se_counted what, uint32_t max);
+void se_fabric_uncount(int dev, enum se_counted what);
+
 /* A memory key of 24 bits, not used recently. */
 int se_fabric_key_get(int dev, uint32_t max, uint32_t *key);
 void se_fabric_key_put(int dev, uint32_t key);

@@ -114,6 +114,25 @@ bool se_numbers_key_live(const struct se_numbers *d, uint32_t key, int slot)
 	return v == (KEY_LIVE | (uint32_t)slot << 8 | key >> SE_KEY_BITS);
 }
 
+/* ---- what is only counted ---------------------------------------------------------------------- */
+
+int se_numbers_count(struct se_numbers *d, int slot, enum se_counted what, uint32_t max)
+{
+	uint32_t n = 0;
+
+	for (int i = 0; i < SE_MAX_PROC; i++)
+		n += d->counted[what][i];
+	if (n >= max)
+		return -ENOMEM;
+	d->counted[what][slot]++;
+	return 0;
+}
+
+void se_numbers_uncount(struct se_numbers *d, int slot, enum se_counted what)
+{
+	d->counted[what][slot]--;
+}
+
 /* ---- reclaiming -------------------------------------------------------------------------------- */
 
 static void reclaim_qpns(struct se_numbers *d, int slot)
@@ -169,4 +188,6 @@ void se_numbers_reclaim(struct se_numbers *d, int slot)
 		reclaim_keys(d, slot);
 	if (d->ah_count)
 		reclaim_ahs(d, slot);
+	for (int i = 0; i < SE_COUNTED; i++)
+		d->counted[i][slot] = 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The numbers of one device: QPNs, AHNs and memory keys, and which member of the fabric has which.
- * Tables in shared memory; the caller serialises what changes them. A member may die at any
+ * The numbers of one device: QPNs, AHNs and memory keys, and which member of the fabric has which;
+ * and how many it has of what needs no number. Tables in shared memory; the caller serialises what changes them. A member may die at any
  * instruction of it: se_numbers_reclaim() makes good what that leaves.
  */
 #ifndef SE_NUMBERS_H
@@ -19,6 +19,8 @@
 #define SE_KEYS     (1u << SE_KEY_BITS)
 #define SE_KEY_INDEX(key) ((key) & (SE_KEYS - 1))
 
+enum se_counted { SE_COUNT_PD, SE_COUNT_CQ, SE_COUNTED };
+
 struct se_numbers_ah {
 	struct se_gid gid;
 	uint32_t refs; /* sum of by_member */
@@ -29,6 +31,7 @@ struct se_numbers {
 	uint32_t qp_count, qpn_last;
 	uint32_t key_count, key_last;
 	uint32_t ah_count, ah_top; /* numbers below ah_top have ever been used */
+	uint32_t counted[SE_COUNTED][SE_MAX_PROC];
 	/* These are read without a lock. */
 	_Atomic uint16_t qpn_owner[1 << 16]; /* slot + 1 */
 	_Atomic uint32_t qpn_life[1 << 16];
@@ -47,6 +50,10 @@ void se_numbers_ahn_put(struct se_numbers *d, int slot, uint16_t ahn);
 int se_numbers_key_get(struct se_numbers *d, int slot, uint32_t max, uint32_t *key);
 void se_numbers_key_put(struct se_numbers *d, uint32_t key);
 bool se_numbers_key_live(const struct se_numbers *d, uint32_t key, int slot);
+
+/* One more or less; -ENOMEM when all members together have @max. */
+int se_numbers_count(struct se_numbers *d, int slot, enum se_counted what, uint32_t max);
+void se_numbers_uncount(struct se_numbers *d, int slot, enum se_counted what);
 
 /* Take back all that @slot has. */
 void se_numbers_reclaim(struct se_numbers *d, int slot);

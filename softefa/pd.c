@@ -19,11 +19,13 @@ static unsigned gid_bucket(const struct se_gid *gid)
 int se_pd_create(struct se_ctx *ctx, struct se_pd **out)
 {
 	struct se_pd *pd;
+	int rc = se_fabric_count((int)ctx->dev, SE_COUNT_PD, se_settings()->max_pd);
 
-	if (ctx->count[SE_PD] >= se_settings()->max_pd)
-		return -ENOMEM;
+	if (rc)
+		return rc;
 	pd = calloc(1, sizeof(*pd));
 	if (!pd || se_ctx_add(ctx, &pd->obj, SE_PD)) {
+		se_fabric_uncount((int)ctx->dev, SE_COUNT_PD);
 		free(pd);
 		return -ENOMEM;
 	}
@@ -36,6 +38,7 @@ int se_pd_destroy(struct se_pd *pd)
 {
 	if (pd->obj.users)
 		return -EBUSY;
+	se_fabric_uncount((int)pd->obj.ctx->dev, SE_COUNT_PD);
 	se_ctx_del(&pd->obj);
 	free(pd);
 	return 0;

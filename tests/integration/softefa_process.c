@@ -125,6 +125,18 @@ Test(softefa_process, old_write_commands_fail_loudly)
 	raw_close(&d);
 }
 
+/* What is mapped from it stays. */
+Test(softefa_process, command_file_cannot_be_cut_off)
+{
+	struct duo d;
+
+	node_settings(NULL);
+	duo_init(&d, &(struct node_attr){0});
+	cr_assert(eq(int, ftruncate(d.a.dev.fd, 0), -1));
+	assert_works(&d);
+	duo_fini(&d);
+}
+
 /* ---- fork ------------------------------------------------------------------------------------- */
 
 struct family {

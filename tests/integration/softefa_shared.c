@@ -116,6 +116,18 @@ static void hoarder(void *arg)
 
 	node_init(&n, &(struct node_attr){.sq = 16, .rq = 16});
 	for (;;) {
+		struct raw_pd pd;
+
+		if (raw_pd_alloc(&pd, &n.dev))
+			break;
+	}
+	for (;;) {
+		struct raw_cq cq;
+
+		if (raw_cq_create(&cq, &n.dev, &(struct raw_cq_attr){.depth = 16}))
+			break;
+	}
+	for (;;) {
 		struct raw_qp_attr attr = {.type = RAW_SRD, .sq = 16, .rq = 16};
 		struct raw_qp qp;
 
@@ -143,16 +155,20 @@ Test(softefa_shared, room_of_a_killed_process_is_free_for_the_others)
 {
 	struct meeting *m = kids_share(sizeof(*m));
 	struct raw_gid gid = {{0xfe, 0x80, [15] = 99}};
+	struct raw_pd pd;
+	struct raw_cq cq;
 	struct raw_qp qp;
 	struct raw_mr mr;
 	struct raw_ah ah;
 	struct node n;
 	pid_t pid;
 
-	node_settings("max_qp=8,max_mr=8,max_ah=8");
+	node_settings("max_pd=8,max_cq=9,max_qp=8,max_mr=8,max_ah=8");
 	node_init(&n, &(struct node_attr){.sq = 16, .rq = 16});
 	pid = start(hoarder, m, 0);
 	kids_await(&m->arrived, 1);
+	cr_assert(eq(int, raw_pd_alloc(&pd, &n.dev), -ENOMEM));
+	cr_assert(eq(int, raw_cq_create(&cq, &n.dev, &(struct raw_cq_attr){.depth = 16}), -ENOMEM));
 	cr_assert(eq(int, raw_qp_create(&qp, &n.dev, &n.pd, &n.scq, &n.rcq,
 					&(struct raw_qp_attr){.type = RAW_SRD, .sq = 16}),
 		     -ENOMEM));
@@ -161,6 +177,8 @@ Test(softefa_shared, room_of_a_killed_process_is_free_for_the_others)
 	kids_kill(pid);
 	for (unsigned i = 1; i < ROOM; i++) {
 		gid.b[14] = (uint8_t)i;
+		MUST_0(raw_pd_alloc(&pd, &n.dev));
+		MUST_0(raw_cq_create(&cq, &n.dev, &(struct raw_cq_attr){.depth = 16}));
 		MUST_0(raw_qp_create(&qp, &n.dev, &n.pd, &n.scq, &n.rcq,
 				     &(struct raw_qp_attr){.type = RAW_SRD, .sq = 16}));
 		MUST_0(raw_mr_reg(&mr, &n.dev, &n.pd, n.buf, LEN, 0));
