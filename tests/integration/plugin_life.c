@@ -40,6 +40,18 @@ static void finalize(struct plug *p)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+static int open_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	need(dir, "/proc/self/fd");
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
 ParameterizedTestParameters(life, init_twice_is_as_good_as_once)
 {
 	return ABIS();
@@ -63,25 +75,32 @@ ParameterizedTest(struct plug_abi *abi, life, init_twice_is_as_good_as_once)
 Test(life, finalize_of_no_context_is_harmless)
 {
 	struct plug p;
+	int fds;
 
 	plug_open(&p, 11);
 	cr_assert(eq(int, p.net.raw.finalize_v11(NULL), NCCL_NET_OK));
 	carry_one_message(&p, 1);
+	fds = open_fds();
 	cr_assert(eq(int, p.net.raw.finalize_v11(NULL), NCCL_NET_OK));
+	cr_assert(eq(int, open_fds(), fds), "it was not the last one");
 	plug_close(&p);
 }
 
 Test(life, finalize_more_often_than_init_is_harmless)
 {
 	struct plug p;
+	int fds;
 
 	plug_open(&p, 11);
+	fds = open_fds();
 	carry_one_message(&p, 1);
 	finalize(&p);
 	finalize(&p);
 	plug_init(&p);
 	carry_one_message(&p, 2);
-	plug_close(&p);
+	finalize(&p);
+	cr_assert(eq(int, open_fds(), fds), "the last one was not taken for one");
+	host_net_close(&p.net);
 }
 
 Test(life, init_after_finalize_starts_anew)
@@ -269,18 +288,6 @@ Test(life, process_may_exit_from_another_thread_than_that_of_init)
 	plug_open(&p, 0);
 	twin_end(&t);
 	plug_close(&p);
-}
-
-static int open_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	need(dir, "/proc/self/fd");
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
 }
 
 Test(life, last_finalize_closes_the_devices)

@@ -96,6 +96,12 @@ static void listen_and_exit(struct twin *t, void *arg)
 	twin_put(t, handle, sizeof(handle));
 }
 
+static void listen_and_wait(struct twin *t, void *arg)
+{
+	listen_and_exit(t, arg);
+	twin_meet(t);
+}
+
 Test(refuse, connect_to_a_process_that_is_gone_fails)
 {
 	uint8_t handle[HANDLE];
@@ -247,6 +253,28 @@ Test(refuse, connect_timeout_is_honoured_when_nobody_accepts)
 	plug_forget();
 	plug_close_listen(&p, listen);
 	assert_healthy(&p);
+	plug_close(&p);
+}
+
+/* The request is still on its way to a process that stands still, when its sender is gone. */
+Test(refuse, connect_that_times_out_before_its_request_arrived_leaves_nothing)
+{
+	uint8_t handle[HANDLE];
+	struct twin t;
+	struct plug p;
+
+	setenv("NCCL_EFA_CONNECT_TIMEOUT", "1", 1);
+	twin_start(&t, listen_and_wait, NULL);
+	plug_open(&p, 0);
+	twin_get(&t, handle, sizeof(handle));
+	twin_stop(&t);
+	cr_assert(eq(int, plug_connect_fails(&p, 0, handle, 10000), NCCL_NET_REMOTE_ERROR));
+	plug_forget();
+	twin_kill(&t);
+	for (int i = 0; i < 10; i++) {
+		nap_ms(20);
+		assert_healthy(&p);
+	}
 	plug_close(&p);
 }
 
