@@ -262,12 +262,13 @@ static void chatter(struct twin *t, void *arg)
 	}
 }
 
-static bool step(struct plug *p, void **request, enum nccl_net_result *rc)
+/* How many became done: none or one. */
+static int step(struct plug *p, void **request, enum nccl_net_result *rc)
 {
 	int done = 0;
 
 	if (!*request || *rc)
-		return false;
+		return 0;
 	*rc = p->net.test(*request, &done, NULL);
 	need(*rc == NCCL_NET_OK || *rc == NCCL_NET_REMOTE_ERROR, "result %d", *rc);
 	if (done)
@@ -282,7 +283,7 @@ static int converse(struct link *l, struct mem *from, struct mem *to, int ms)
 	static void *send, *recv; /* still under way from the call before */
 	int64_t end = now_ms() + ms;
 	unsigned tries = 0;
-	int n = 0;
+	int n = 0, did;
 
 	while (now_ms() < end) {
 		void *at = to->at;
@@ -295,9 +296,9 @@ static int converse(struct link *l, struct mem *from, struct mem *to, int ms)
 		if (!recv && !recv_rc)
 			recv_rc = l->plug->net.irecv(&l->plug->net, l->recv, 1, &at, &size, &tag,
 						     &to->mh, NULL, &recv);
-		if (step(l->plug, &send, &send_rc) | step(l->plug, &recv, &recv_rc))
-			n++;
-		else
+		did = step(l->plug, &send, &send_rc) + step(l->plug, &recv, &recv_rc);
+		n += did;
+		if (!did)
 			relax(&tries);
 	}
 	return n;
@@ -396,6 +397,7 @@ Test(fail, failure_after_close_is_no_news)
 	twin_stop(&t);
 	for (int i = 0; i < 4; i++)
 		plug_send(&p, l.send, from.at, SIZE, 0, from.mh);
+	nap_ms(50); /* they leave, so that nothing fails here */
 	mem_put(&from);
 	link_close(&l);
 	twin_kill(&t);

@@ -137,8 +137,10 @@ static void run(struct side *s)
 
 		start_recv(s);
 		start_send(s);
-		for (int k = 0; k < 4; k++)
-			did |= test_any(s, &s->in) | test_any(s, &s->out);
+		for (int k = 0; k < 4; k++) {
+			did |= test_any(s, &s->in);
+			did |= test_any(s, &s->out);
+		}
 		if (did) {
 			tries = 0;
 			moved = now_ms();
