@@ -35,8 +35,41 @@ static atomic_bool ready;    /* the thread holds its mutex in the fabric */
 
 /* ---- lock ---------------------------------------------------------------------------------------- */
 
+/* What a thread of the application gets back when its command is done. */
+static _Thread_local struct {
+	sigset_t mask;
+	int cancel;
+} caller;
+
+/*
+ * A signal handler may leave by exit(), which needs the lock, and a cancelled thread would take it
+ * along: both wait until the command is done. Not the signals of faults, which cannot wait.
+ */
+static void hold_signals(void)
+{
+	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
+	sigset_t set, was;
+
+	sigfillset(&set);
+	for (unsigned i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		sigdelset(&set, faults[i]);
+	pthread_sigmask(SIG_BLOCK, &set, &was);
+	caller.mask = was;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &caller.cancel);
+}
+
+static void release_signals(void)
+{
+	sigset_t mask = caller.mask;
+	int cancel = caller.cancel;
+
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	pthread_setcancelstate(cancel, NULL);
+}
+
 void se_engine_lock(void)
 {
+	hold_signals();
 	atomic_fetch_add(&commands, 1);
 	pthread_mutex_lock(&lock);
 	atomic_fetch_sub(&commands, 1);
@@ -45,6 +78,7 @@ void se_engine_lock(void)
 void se_engine_unlock(void)
 {
 	pthread_mutex_unlock(&lock);
+	release_signals();
 }
 
 /* A mutex is not fair: without this the thread would take it again before a waiter runs. */
@@ -111,7 +145,7 @@ static void loop(void)
 		bool did = work(now_us) != 0;
 		bool poll = !se_list_empty(&se_qps) || se_responder_busy();
 
-		se_engine_unlock();
+		pthread_mutex_unlock(&lock);
 		if (atomic_load(&stop))
 			return;
 		if (did)

@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+/* Around a command of the application: its signals and its cancellation wait. No nesting. */
 void se_engine_lock(void);
 void se_engine_unlock(void);
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -376,6 +377,59 @@ Test(softefa_process, close_with_traffic_under_way)
 	node_settings(NULL);
 	for (unsigned i = 0; i < 10; i++)
 		kids_join(kids_start(close_busy, NULL));
+}
+
+static void exit_from_handler(int sig)
+{
+	(void)sig;
+	exit(0);
+}
+
+static void interrupted(void *arg)
+{
+	struct itimerval soon = {.it_value = {.tv_usec = 1000 + *(int *)arg * 37 % 5000}};
+	struct duo d;
+
+	signal(SIGALRM, exit_from_handler);
+	setitimer(ITIMER_REAL, &soon, NULL);
+	for (;;) {
+		duo_init(&d, &(struct node_attr){.bytes = LEN});
+		duo_fini(&d);
+	}
+}
+
+/* Many programs do it on ^C, and the signal may come in the middle of a command. */
+Test(softefa_process, exit_from_a_signal_handler)
+{
+	node_settings(NULL);
+	for (int i = 0; i < 50; i++)
+		kids_join(kids_start(interrupted, &i));
+}
+
+static void *endless(void *arg)
+{
+	struct duo d;
+
+	(void)arg;
+	for (;;) {
+		duo_init(&d, &(struct node_attr){.bytes = LEN});
+		duo_fini(&d);
+	}
+	return NULL;
+}
+
+Test(softefa_process, cancelled_thread_leaves_the_device_to_others)
+{
+	pthread_t t;
+
+	node_settings(NULL);
+	for (int i = 0; i < 30; i++) {
+		pthread_create(&t, NULL, endless, NULL);
+		kids_nap_us(3000 + i * 37);
+		pthread_cancel(t);
+		pthread_join(t, NULL);
+		own_device(NULL);
+	}
 }
 
 /* ---- scarce files ---------------------------------------------------------------------------------- */
