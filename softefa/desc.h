@@ -131,7 +131,7 @@ _Static_assert(offsetof(struct se_rx_desc, lkey_ctrl) == 12, "rx lkey");
 #define SE_CQE_SEND        (1 << 1)
 #define SE_CQE_RECV        (2 << 1)
 #define SE_CQE_IMM         0x08
-#define SE_CQE_OP(op)      ((op) << 4)
+#define SE_CQE_OP(op)      (((op) & 7) << 4)
 #define SE_CQE_UNSOLICITED 0x80
 #define SE_AHN_UNKNOWN     0xffff
 

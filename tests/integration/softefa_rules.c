@@ -77,6 +77,7 @@ ParameterizedTest(struct malformed *m, softefa_rules, malformed_request_has_its_
 	cr_assert(eq(u64, wc.req_id, wr.req_id));
 	cr_assert(eq(int, wc.qpn, d.a.qp.qpn));
 	cr_assert(not(wc.recv));
+	cr_assert(not(wc.unsolicited));
 	/* The queue pair goes on, and the receive is still there. */
 	wr.op = RAW_SEND;
 	cr_assert(zero(int, node_run(&d.a, &wr).status));
