@@ -6,6 +6,8 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
+#include <malloc.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -349,5 +351,83 @@ ParameterizedTest(struct offset *o, abort, lines_for_a_sender_that_is_gone_harm_
 		link_close(&later[i]);
 	plug_close_listen(&p, listen);
 	plug_forget();
+	plug_close(&p);
+}
+
+/* ---- afterwards ------------------------------------------------------------------------------ */
+
+enum { PEERS = 100 };
+
+/* Has as many send comms, until it is told to go on. */
+static void connect_many(struct twin *tw, void *arg)
+{
+	static void *send[PEERS];
+	uint8_t handle[NCCL_NET_HANDLE_BYTES];
+	struct plug p;
+
+	(void)arg;
+	plug_open(&p, 0);
+	for (int i = 0; i < PEERS; i++) {
+		twin_get(tw, handle, sizeof(handle));
+		send[i] = plug_connect(&p, 0, handle);
+	}
+	twin_meet(tw);
+	twin_meet(tw);
+	for (int i = 0; i < PEERS; i++)
+		plug_close_send(&p, send[i]);
+	plug_close(&p);
+}
+
+static void accept_many(struct plug *p, struct twin *tw, void **recv)
+{
+	for (int i = 0; i < PEERS; i++) {
+		uint8_t handle[NCCL_NET_HANDLE_BYTES];
+		void *listen = plug_listen(p, 0, handle);
+
+		twin_put(tw, handle, sizeof(handle));
+		recv[i] = plug_accept(p, listen);
+		plug_close_listen(p, listen);
+	}
+	twin_meet(tw);
+}
+
+/* The peer stands still, so that lines to it are under way when the comms are closed. */
+Test(abort, comms_closed_with_requests_under_way_are_freed_when_those_complete)
+{
+	static uint8_t memory[4096];
+	static void *recv[PEERS];
+	struct twin tw;
+	struct plug p;
+	struct link own;
+	size_t before, open, after;
+
+	twin_start(&tw, connect_many, NULL);
+	plug_open(&p, 0);
+	link_open(&own, &p, 0, 0);
+	before = mallinfo2().uordblks;
+	accept_many(&p, &tw, recv);
+	twin_stop(&tw);
+	for (int i = 0; i < PEERS; i++) {
+		void *mh = plug_reg(&p, recv[i], memory, sizeof(memory));
+
+		plug_irecv(&p, recv[i], memory, sizeof(memory), 0, mh);
+		plug_dereg(&p, recv[i], mh);
+	}
+	open = mallinfo2().uordblks;
+	for (int i = 0; i < PEERS; i++)
+		plug_close_recv(&p, recv[i]);
+	kill(tw.pid, SIGCONT);
+	for (uint32_t i = 0; i < 20; i++) {
+		link_message(&own, 100, i);
+		nap_ms(5);
+	}
+	after = mallinfo2().uordblks;
+	/* A sanitizer's heap says nothing. */
+	need(after <= before + (open - before) / 4, "%zu bytes in use, %zu with the comms, then %zu",
+	     before, open, after);
+	plug_forget();
+	twin_meet(&tw);
+	twin_end(&tw);
+	link_close(&own);
 	plug_close(&p);
 }

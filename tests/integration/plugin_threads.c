@@ -2,6 +2,7 @@
 /* More threads than NCCL's two per communicator: they may change, and meet on one device. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -117,6 +118,55 @@ Test(threads, comm_may_be_used_by_one_thread_and_closed_by_another)
 		link_message(&l, 1000, i);
 		run(close_link, &l);
 	}
+	plug_close(&plug);
+}
+
+struct last {
+	bool is_test; /* the last call of the thread; else a send */
+	struct link l;
+};
+
+/* Most calls find nothing to do. After this one the thread makes none for ever. */
+static void *look_and_end(void *arg)
+{
+	struct last *last = arg;
+	struct link *l = &last->l;
+	struct mem m;
+	void *recv;
+
+	link_message(l, 100, 1); /* from here on it is this thread's */
+	mem_get(&m, &plug, l->recv, 100, 0);
+	recv = plug_recv(&plug, l->recv, m.at, 100, 5, m.mh);
+	nap_ms(20);
+	need(!plug_test(&plug, recv, NULL), "done");
+	if (last->is_test)
+		need(!plug_test(&plug, recv, NULL), "done");
+	else
+		need(!plug_isend(&plug, l->send, m.at, 100, 6, m.mh), "a send without a receive");
+	return NULL;
+}
+
+ParameterizedTestParameters(threads, thread_that_found_nothing_to_do_is_in_nobodys_way)
+{
+	static struct last last[] = {{.is_test = false}, {.is_test = true}};
+
+	return cr_make_param_array(struct last, last, 2);
+}
+
+ParameterizedTest(struct last *last, threads, thread_that_found_nothing_to_do_is_in_nobodys_way,
+		  .timeout = 60)
+{
+	struct link other;
+
+	plug_open(&plug, 0);
+	link_open(&last->l, &plug, 0, 0);
+	link_open(&other, &plug, 0, 0);
+	run(look_and_end, last);
+	link_message(&other, 100, 2);
+	link_close(&last->l);
+	link_message(&other, 100, 3);
+	link_close(&other);
+	plug_forget();
 	plug_close(&plug);
 }
 
