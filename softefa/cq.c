@@ -93,6 +93,12 @@ int se_cq_destroy(struct se_cq *cq, uint32_t *events)
 	return 0;
 }
 
+void se_cq_forget(struct se_cq *cq)
+{
+	se_region_fini(&cq->ring, &cq->obj.ctx->space);
+	free(cq);
+}
+
 static uint32_t doorbell(const struct se_cq *cq)
 {
 	return atomic_load_explicit((_Atomic uint32_t *)(void *)cq->db.va, memory_order_acquire);

@@ -39,6 +39,8 @@ struct se_cq {
 int se_cq_create(struct se_ctx *ctx, const struct se_cq_attr *attr, struct se_cq **out);
 /* -EBUSY, or 0 with the number of events the application has read for this CQ. */
 int se_cq_destroy(struct se_cq *cq, uint32_t *events);
+/* After fork(): only its memory goes. */
+void se_cq_forget(struct se_cq *cq);
 
 /*
  * Is an entry free? The consumer index lags behind what the application has read, so a full ring

@@ -128,16 +128,50 @@ static void destroy(struct se_obj *obj)
 	}
 }
 
+/* The object is the parent's; only the memory is ours. */
+static void forget(struct se_obj *obj)
+{
+	switch (obj->type) {
+	case SE_PD:
+		se_pd_forget(se_container(obj, struct se_pd, obj));
+		break;
+	case SE_MR:
+		free(se_container(obj, struct se_mr, obj));
+		break;
+	case SE_AH:
+		free(se_container(obj, struct se_ah, obj));
+		break;
+	case SE_CQ:
+		se_cq_forget(se_container(obj, struct se_cq, obj));
+		break;
+	case SE_QP:
+		se_qp_forget(se_container(obj, struct se_qp, obj));
+		break;
+	}
+}
+
+static void remove_from(struct se_ctx *ctx, uint32_t h)
+{
+	struct se_obj *obj = ctx->obj[h];
+
+	if (!ctx->dead) {
+		destroy(obj);
+		return;
+	}
+	ctx->obj[h] = NULL;
+	forget(obj);
+}
+
 void se_ctx_close(struct se_ctx *ctx)
 {
 	/* users before what they use */
 	static const enum se_type order[] = {SE_QP, SE_CQ, SE_AH, SE_MR, SE_PD};
 
 	ctx->space.fd = -1;
-	for (unsigned t = 0; !ctx->dead && t < sizeof(order) / sizeof(order[0]); t++)
+	for (unsigned t = 0; t < sizeof(order) / sizeof(order[0]); t++)
 		for (uint32_t h = 0; h < ctx->nobj; h++)
 			if (ctx->obj[h] && ctx->obj[h]->type == order[t])
-				destroy(ctx->obj[h]);
+				remove_from(ctx, h);
 	se_channel_close_all(ctx);
 	se_space_fini(&ctx->space);
 	se_list_remove(&ctx->node);

@@ -248,11 +248,11 @@ void se_engine_forget(void)
 	pthread_mutex_init(&lock, NULL);
 	atomic_store(&commands, 0);
 	running = false;
+	se_requester_forget_all();
+	se_responder_forget_all();
 	se_qp_forget_all();
 	se_cq_forget_all();
 	se_mr_forget_all();
-	se_requester_forget_all();
-	se_responder_forget_all();
 	se_link_close();
 	se_fabric_forget();
 }

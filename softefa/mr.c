@@ -117,5 +117,8 @@ uint64_t se_mr_resolve(const struct se_pd *pd, uint32_t key, uint64_t iova, uint
 
 void se_mr_forget_all(void)
 {
-	memset(table, 0, sizeof(table));
+	for (int i = 0; i < SE_MAX_DEV; i++) {
+		free(table[i]);
+		table[i] = NULL;
+	}
 }

@@ -44,6 +44,19 @@ int se_pd_destroy(struct se_pd *pd)
 	return 0;
 }
 
+void se_pd_forget(struct se_pd *pd)
+{
+	for (unsigned i = 0; i < SE_PD_BUCKETS; i++) {
+		while (pd->known[i]) {
+			struct se_known *k = pd->known[i];
+
+			pd->known[i] = k->next;
+			free(k);
+		}
+	}
+	free(pd);
+}
+
 struct se_known *se_pd_ahn(const struct se_pd *pd, uint16_t ahn)
 {
 	struct se_known *k = pd->known[ahn % SE_PD_BUCKETS];

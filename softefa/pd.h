@@ -29,6 +29,8 @@ struct se_known {
 
 int se_pd_create(struct se_ctx *ctx, struct se_pd **out);
 int se_pd_destroy(struct se_pd *pd);
+/* After fork(): only its memory goes. */
+void se_pd_forget(struct se_pd *pd);
 
 /* Find by the number in a work request, or by the sender of a message; NULL: not known here. */
 struct se_known *se_pd_ahn(const struct se_pd *pd, uint16_t ahn);

@@ -167,6 +167,12 @@ int se_qp_destroy(struct se_qp *qp)
 	return 0;
 }
 
+void se_qp_forget(struct se_qp *qp)
+{
+	queues_fini(qp);
+	free(qp);
+}
+
 struct se_qp *se_qp_find(uint32_t dev, uint16_t qpn)
 {
 	return by_qpn[dev] ? by_qpn[dev][qpn] : NULL;
@@ -175,7 +181,10 @@ struct se_qp *se_qp_find(uint32_t dev, uint16_t qpn)
 void se_qp_forget_all(void)
 {
 	se_list_init(&se_qps);
-	memset(by_qpn, 0, sizeof(by_qpn));
+	for (int i = 0; i < SE_MAX_DEV; i++) {
+		free(by_qpn[i]);
+		by_qpn[i] = NULL;
+	}
 }
 
 /* ---- states --------------------------------------------------------------------------------------- */

@@ -81,6 +81,8 @@ extern struct se_list se_qps;
 int se_qp_create(struct se_ctx *ctx, const struct se_qp_attr *attr, struct se_qp **out);
 /* Afterwards nothing completes for it any more. */
 int se_qp_destroy(struct se_qp *qp);
+/* After fork(): only its memory goes. */
+void se_qp_forget(struct se_qp *qp);
 
 struct se_qp_modify {
 	uint32_t mask;

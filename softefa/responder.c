@@ -432,7 +432,11 @@ void se_responder_flush(struct se_qp *qp)
 
 void se_responder_forget_all(void)
 {
-	se_list_init(&arrived);
+	struct se_list *n, *nx;
+
+	se_list_each(n, nx, &se_qps)
+		se_rx_forget(&se_container(n, struct se_qp, node)->rq.parked);
+	se_rx_forget(&arrived);
 	narrived = 0;
 	se_rx_forget_all();
 }

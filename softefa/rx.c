@@ -158,9 +158,18 @@ unsigned se_rx_parked(void)
 	return parked;
 }
 
+void se_rx_forget(struct se_list *list)
+{
+	struct se_list *n, *nx;
+
+	se_list_each(n, nx, list)
+		free(se_container(n, struct se_rx, node));
+	se_list_init(list);
+}
+
 void se_rx_forget_all(void)
 {
-	se_list_init(&se_rx_busy);
-	se_list_init(&spare);
+	se_rx_forget(&se_rx_busy);
+	se_rx_forget(&spare);
 	requests = parked = 0;
 }

@@ -59,6 +59,8 @@ bool se_rx_answer(struct se_rx *rx);
 bool se_rx_flush(struct se_qp *qp);
 
 unsigned se_rx_parked(void);
+/* After fork(): free those on @list. */
+void se_rx_forget(struct se_list *list);
 void se_rx_forget_all(void);
 
 #endif

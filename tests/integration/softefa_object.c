@@ -85,7 +85,7 @@ ParameterizedTest(struct bad_qp *b, softefa_object, senseless_queue_pair_is_refu
 	node_init(&n, &(struct node_attr){0});
 	cr_assert(eq(int, qp_create(&n, b), -b->err));
 	MUST_0(qp_create(&n, &good));
-	raw_close(&n.dev);
+	node_abandon(&n);
 }
 
 Test(softefa_object, queue_pair_without_queues_is_fine)
@@ -95,7 +95,7 @@ Test(softefa_object, queue_pair_without_queues_is_fine)
 	node_settings(NULL);
 	node_init(&n, &(struct node_attr){0});
 	MUST_0(qp_create(&n, &(struct bad_qp){0}));
-	raw_close(&n.dev);
+	node_abandon(&n);
 }
 
 Test(softefa_object, send_queue_below_the_devices_smallest_is_refused)
@@ -107,7 +107,7 @@ Test(softefa_object, send_queue_below_the_devices_smallest_is_refused)
 	cr_assert(eq(int, n.dev.min_sq_wr, 64));
 	cr_assert(eq(int, qp_create(&n, &(struct bad_qp){.sq = 32, .sq_bytes = 32 * 64}), -EINVAL));
 	MUST_0(qp_create(&n, &(struct bad_qp){.sq = 64, .sq_bytes = 64 * 64}));
-	raw_close(&n.dev);
+	node_abandon(&n);
 }
 
 /* ---- completion queues ------------------------------------------------------------------- */
@@ -162,7 +162,7 @@ ParameterizedTest(struct bad_cq *b, softefa_object, senseless_completion_queue_i
 	node_init(&n, &(struct node_attr){0});
 	cr_assert(eq(int, cq_create(&n, b), -b->err));
 	MUST_0(cq_create(&n, &(struct bad_cq){.depth = 16, .entry = 16, .subs = 1, .vector = 3}));
-	raw_close(&n.dev);
+	node_abandon(&n);
 }
 
 Test(softefa_object, channel_of_a_completion_queue_must_be_one_of_the_context)
@@ -262,7 +262,7 @@ Test(softefa_object, other_address_of_a_region_has_the_same_place_in_its_page)
 	cr_assert(eq(int, raw_write_run(n.dev.sys, n.dev.fd, &w), -EINVAL));
 	in[3] = 0x7000000 + 100;
 	MUST_0(raw_write_run(n.dev.sys, n.dev.fd, &w));
-	raw_close(&n.dev);
+	node_abandon(&n);
 }
 
 Test(softefa_object, region_is_used_by_its_other_address)
@@ -455,7 +455,7 @@ ParameterizedTest(unsigned *w, softefa_object, room_ends_with_enomem_and_comes_b
 	MUST_0(s->unmake(&n));
 	MUST_0(s->make(&n, i + 2));
 	cr_assert(eq(int, s->make(&n, i + 3), -ENOMEM));
-	raw_close(&n.dev);
+	node_abandon(&n);
 	node_init(&n, &(struct node_attr){0});
 	node_fini(&n);
 }
@@ -481,7 +481,7 @@ Test(softefa_object, what_others_need_is_busy)
 	MUST_0(raw_pd_free(&n.pd, &n.dev));
 	MUST_0(raw_cq_destroy(&n.scq, &n.dev, NULL));
 	MUST_0(raw_cq_destroy(&n.rcq, &n.dev, NULL));
-	raw_close(&n.dev);
+	node_abandon(&n);
 }
 
 Test(softefa_object, destroyed_objects_are_not_found_again)

@@ -37,6 +37,17 @@ static bool is_ours(const char *dir)
 	       a.st_ino == b.st_ino;
 }
 
+/* A test that is never skipped: a program without any counts as failed. */
+Test(softefa_old, systems_rdma_core_is_found_or_there_is_none)
+{
+	char dir[PATH_MAX - 32];
+	struct stat st;
+
+	system_dir(dir, sizeof(dir));
+	if (dir[0])
+		cr_assert(zero(int, stat(dir, &st)), "%s", dir);
+}
+
 static struct program {
 	char name[32];
 } programs[] = {{"softefa_verbs"}, {"core_data"}, {"core_cq"}, {"core_qp"}, {"core_status"}};

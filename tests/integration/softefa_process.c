@@ -34,6 +34,16 @@ static void assert_works(struct duo *d)
 	MUST(node_filled(d->b.buf, LEN, 1), "bytes");
 }
 
+/* gcc's does not take its own locks over a fork(), and finds leaks on stacks that are gone. */
+static void skip_under_asan(const char *what)
+{
+#ifdef __SANITIZE_ADDRESS__
+	cr_skip("AddressSanitizer does not stand %s", what);
+#else
+	(void)what;
+#endif
+}
+
 static void own_device(void *arg)
 {
 	struct duo d;
@@ -156,6 +166,8 @@ static void child_tries_the_parents(void *arg)
 	own_device(NULL);
 	close(f->d.a.dev.fd); /* the child's alone */
 	own_device(NULL);
+	free(f->d.a.buf); /* a leak checker does not look into shared memory */
+	free(f->d.b.buf);
 }
 
 Test(softefa_process, child_opens_its_own_device_and_leaves_the_parents_alone)
@@ -217,6 +229,7 @@ Test(softefa_process, forks_at_any_moment_do_no_harm)
 	pthread_t t;
 	struct duo d;
 
+	skip_under_asan("forks of many threads");
 	node_settings(NULL);
 	pthread_create(&t, NULL, forker, &stop);
 	for (unsigned i = 0; i < 100; i++) {
@@ -248,6 +261,7 @@ Test(softefa_process, child_of_a_busy_process_can_open_a_device)
 	atomic_uint stop = 0;
 	pthread_t t[2];
 
+	skip_under_asan("forks of many threads");
 	node_settings(NULL);
 	for (unsigned i = 0; i < 2; i++)
 		pthread_create(&t[i], NULL, opener, &stop);
@@ -355,6 +369,8 @@ static void close_busy(void *arg)
 	(void)arg;
 	busy(&d);
 	raw_close(&d.a.dev);
+	node_abandon(&d.b);
+	node_abandon(&d.a);
 	own_device(NULL);
 }
 
@@ -422,6 +438,7 @@ Test(softefa_process, cancelled_thread_leaves_the_device_to_others)
 {
 	pthread_t t;
 
+	skip_under_asan("cancelled threads");
 	node_settings(NULL);
 	for (int i = 0; i < 30; i++) {
 		pthread_create(&t, NULL, endless, NULL);

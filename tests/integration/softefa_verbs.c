@@ -32,6 +32,11 @@ TestSuite(softefa_verbs, .timeout = 60);
 	X(int, ibv_destroy_cq, (struct ibv_cq *)) \
 	X(int, ibv_get_cq_event, (struct ibv_comp_channel *, struct ibv_cq **, void **)) \
 	X(void, ibv_ack_cq_events, (struct ibv_cq *, unsigned)) \
+	X(void, ibv_free_device_list, (struct ibv_device **)) \
+	X(int, ibv_dealloc_pd, (struct ibv_pd *)) \
+	X(int, ibv_dereg_mr, (struct ibv_mr *)) \
+	X(int, ibv_destroy_ah, (struct ibv_ah *)) \
+	X(int, ibv_destroy_comp_channel, (struct ibv_comp_channel *)) \
 	X(int, ibv_modify_qp, (struct ibv_qp *, struct ibv_qp_attr *, int)) \
 	X(int, ibv_destroy_qp, (struct ibv_qp *)) \
 	X(struct ibv_qp_ex *, ibv_qp_to_qp_ex, (struct ibv_qp *)) \
@@ -117,10 +122,12 @@ static void self_init(struct self *s, const struct self_attr *a)
 {
 	struct ibv_ah_attr ah = {.is_global = 1, .port_num = 1};
 	int access = IBV_ACCESS_LOCAL_WRITE;
+	struct ibv_device **list = CALL(ibv_get_device_list)(NULL);
 
 	memset(s, 0, sizeof(*s));
-	s->ctx = CALL(ibv_open_device)(CALL(ibv_get_device_list)(NULL)[0]);
+	s->ctx = CALL(ibv_open_device)(list[0]);
 	cr_assert(ne(ptr, s->ctx, NULL));
+	CALL(ibv_free_device_list)(list);
 	s->pd = CALL(ibv_alloc_pd)(s->ctx);
 	if (a->channel)
 		s->channel = CALL(ibv_create_comp_channel)(s->ctx);
@@ -135,6 +142,19 @@ static void self_init(struct self *s, const struct self_attr *a)
 	cr_assert(zero(int, CALL(ibv_query_gid)(s->ctx, 1, 0, &ah.grh.dgid)));
 	s->ah = CALL(ibv_create_ah)(s->pd, &ah);
 	cr_assert(ne(ptr, s->ah, NULL));
+}
+
+/* The order matters to libefa: what is needed goes last. */
+static void self_fini(struct self *s)
+{
+	MUST(CALL(ibv_destroy_qp)(s->qp) == 0, "destroy QP");
+	MUST(CALL(ibv_destroy_cq)(s->cq) == 0, "destroy CQ");
+	MUST(!s->channel || CALL(ibv_destroy_comp_channel)(s->channel) == 0, "destroy channel");
+	MUST(CALL(ibv_destroy_ah)(s->ah) == 0, "destroy AH");
+	MUST(CALL(ibv_dereg_mr)(s->mr) == 0, "deregister");
+	MUST(CALL(ibv_dealloc_pd)(s->pd) == 0, "free PD");
+	MUST(CALL(ibv_close_device)(s->ctx) == 0, "close");
+	free(s->buf);
 }
 
 static struct ibv_wc wait_one(struct self *s)
@@ -206,6 +226,7 @@ Test(softefa_verbs, inline_write_of_80_bytes_in_a_wide_request)
 		cr_assert(node_filled(s.buf + 100, sizeof(data), i));
 		cr_assert(zero(u8, s.buf[180]));
 	}
+	self_fini(&s);
 }
 
 Test(softefa_verbs, inline_send_of_80_bytes_in_a_wide_request)
@@ -228,6 +249,7 @@ Test(softefa_verbs, inline_send_of_80_bytes_in_a_wide_request)
 	cr_assert(zero(int, ibv_wr_complete(s.ex)));
 	cr_assert(eq(u64, wait_one(&s).wr_id + wait_one(&s).wr_id, 3));
 	cr_assert(node_filled(s.buf + LEN, sizeof(data), 3));
+	self_fini(&s);
 }
 
 /* ---- what the device says of its limits --------------------------------------------------------- */
@@ -256,6 +278,7 @@ Test(softefa_verbs, request_ids_of_64_bits)
 		sum += wait_one(&s).wr_id;
 		cr_assert(eq(u64, sum, id + i + 1));
 	}
+	self_fini(&s);
 }
 
 /* The provider rings once for each two requests then. */
@@ -279,6 +302,7 @@ Test(softefa_verbs, batches_are_cut_to_the_devices_limit)
 			sum += wait_one(&s).wr_id;
 		cr_assert(eq(u64, sum, 31 * 32 / 2));
 	}
+	self_fini(&s);
 }
 
 Test(softefa_verbs, small_queues_are_made_as_deep_as_the_device_wants)
@@ -297,6 +321,7 @@ Test(softefa_verbs, small_queues_are_made_as_deep_as_the_device_wants)
 	need_wide();
 	cr_assert(zero(int, CALL(efadv_query_qp_wqs)(s.qp, &sq, &rq, sizeof(sq))));
 	cr_assert(eq(u32, sq.num_entries, 64));
+	self_fini(&s);
 }
 
 /* ---- events ----------------------------------------------------------------------------------------- */
@@ -333,8 +358,7 @@ Test(softefa_verbs, events_are_delivered_and_the_queue_is_destroyed_without_a_ha
 			cr_assert(zero(int, ibv_req_notify_cq(s.cq, 0)));
 		}
 	}
-	cr_assert(zero(int, CALL(ibv_destroy_qp)(s.qp)));
-	cr_assert(zero(int, CALL(ibv_destroy_cq)(s.cq)));
+	self_fini(&s);
 }
 
 /* ---- processes ---------------------------------------------------------------------------------------- */
@@ -350,6 +374,7 @@ static void use_in_child(void *arg)
 	send_one(&s, 2, 8);
 	MUST(ibv_wr_complete(s.ex) == 0, "post");
 	MUST(wait_one(&s).wr_id + wait_one(&s).wr_id == 3, "completions");
+	self_fini(&s);
 }
 
 Test(softefa_verbs, child_of_a_process_with_an_open_device_opens_its_own)
@@ -366,4 +391,5 @@ Test(softefa_verbs, child_of_a_process_with_an_open_device_opens_its_own)
 	send_one(&s, 2, 8);
 	cr_assert(zero(int, ibv_wr_complete(s.ex)));
 	cr_assert(eq(u64, wait_one(&s).wr_id + wait_one(&s).wr_id, 3));
+	self_fini(&s);
 }

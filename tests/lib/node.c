@@ -60,7 +60,7 @@ static void queues_init(struct node *n, const struct node_attr *a)
 
 void node_init(struct node *n, const struct node_attr *a)
 {
-	size_t bytes = a->bytes ? a->bytes : 1 << 20;
+	size_t bytes = a->bytes ? a->bytes : 1 << 20, pages = (bytes + 4095) & ~(size_t)4095;
 
 	memset(n, 0, sizeof(*n));
 	n->with = a->with;
@@ -72,7 +72,7 @@ void node_init(struct node *n, const struct node_attr *a)
 		MUST_0(raw_pd_alloc(&n->pd, &n->dev));
 	}
 	queues_init(n, a);
-	n->buf = aligned_alloc(4096, bytes);
+	n->buf = aligned_alloc(4096, pages);
 	MUST(n->buf, "no memory");
 	memset(n->buf, 0, bytes);
 	MUST_0(raw_mr_reg(&n->mr, &n->dev, &n->pd, n->buf, bytes, RAW_ALL_ACCESS));
@@ -88,6 +88,12 @@ void node_fini(struct node *n)
 	if (!n->with)
 		raw_close(&n->dev);
 	memset(n, 0, sizeof(*n));
+}
+
+void node_abandon(struct node *n)
+{
+	raw_close(&n->dev);
+	node_fini(n);
 }
 
 struct node_addr node_addr(const struct node *n)

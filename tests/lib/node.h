@@ -51,6 +51,8 @@ struct node_addr {
 /* In state RTS. */
 void node_init(struct node *n, const struct node_attr *attr);
 void node_fini(struct node *n);
+/* Close the device with all that is in it. */
+void node_abandon(struct node *n);
 struct node_addr node_addr(const struct node *n);
 /* An AH of @n for @to, which lives as long as the context. */
 uint16_t node_ahn(struct node *n, const struct node_addr *to);
