@@ -11,6 +11,8 @@
 #include "cm.h"
 #include "log.h"
 
+enum { RINGS_RETIRED_MAX = 128 }; /* 4 KiB each */
+
 /* ---- open ------------------------------------------------------------------------------------ */
 
 static void link_in(struct net_engine *e, struct net_comm *c)
@@ -238,19 +240,25 @@ static void recv_fini(struct net_engine *e, struct net_recv *r)
 		net_block_put(&e->mirrors, r->mirror);
 }
 
+/*
+ * The ring is not used again: the peer may not have heard of the end, and its lines would hide
+ * those for the next comm there. They end with the queue pairs; after many rings those go, too.
+ */
+static void send_fini(struct net_engine *e, const struct net_send *s)
+{
+	if (s->ring && ++e->rings_retired == RINGS_RETIRED_MAX)
+		e->worn = true;
+}
+
 void net_comm_free(struct net_comm *c)
 {
 	struct net_engine *e = c->engine;
 
 	unlink_from(e, c);
-	if (c->kind == NET_RECV) {
+	if (c->kind == NET_RECV)
 		recv_fini(e, (struct net_recv *)c);
-	} else {
-		struct net_send *s = (struct net_send *)c;
-
-		if (s->ring)
-			net_block_put(&e->rings, s->ring);
-	}
+	else
+		send_fini(e, (struct net_send *)c);
 	for (int i = 0; i < c->nrails; i++)
 		srd_peer_fini(&c->peer[i]);
 	free(c);

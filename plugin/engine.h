@@ -56,16 +56,13 @@ struct net_engine {
 	struct net_owner owner;
 	struct net_rail rail[NET_MAX_RAILS];
 	uint32_t imm_free;   /* immediates that may still be promised, on every rail */
-	/*
-	 * Apart, because a peer that has not heard of the end of a comm still writes to where its
-	 * ring was: the next ring there knows its lines by conn_id, a mirror would send them on.
-	 */
-	struct net_slab rings, mirrors;
+	struct net_slab rings, mirrors; /* apart: peers write to rings, also to those of the past */
+	uint32_t rings_retired;
 	struct net_block *scratch; /* where messages of 0 bytes go, and the buffer of receives */
 	struct net_comm *comms;    /* all, closed ones with requests under way included */
 	struct net_recv **recvs[NET_MAX_COMMS / NET_ID_PAGE]; /* by number; pages come as needed */
 	uint32_t last_id;
-	bool worn;           /* promises are lost with an aborted comm: not to be kept for later */
+	bool worn;           /* to go with its last user: promises are lost, or rings retired */
 };
 
 /*

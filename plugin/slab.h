@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Blocks of registered memory of one size, for rings and their mirrors: memory of an engine, known
- * to all its rails, registered in large chunks. Blocks are reused as late as possible: what a peer
- * still had on its way to the user before should have landed. Not for the data path; single-owner.
+ * to all its rails, registered in large chunks. Not for the data path; single-owner.
  */
 #ifndef NET_SLAB_H
 #define NET_SLAB_H
