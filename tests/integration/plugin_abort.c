@@ -325,12 +325,47 @@ Test(abort, lines_posted_just_before_close_reach_the_sender)
 
 /* ---- one side goes, the other goes on -------------------------------------------------------- */
 
+enum { LATER = 70, LINES = 64 }; /* more than a slab has blocks; as many as a ring */
+
 /*
  * A receiver that has not heard of its sender's end still writes lines to where that one's ring
- * was. Enough later comms get that memory again, as a ring or, one block off, as anything else.
+ * was. Enough later comms would get that memory again.
  */
+struct stale {
+	struct link l, later[LATER];
+	struct mem to;
+};
+
+static void stale_open(struct stale *s, struct plug *p)
+{
+	link_open(&s->l, p, 0, 0);
+	mem_get(&s->to, p, s->l.recv, SIZE, 0);
+	plug_close_send(p, s->l.send);
+	for (int i = 0; i < LATER; i++)
+		link_open(&s->later[i], p, 0, 0);
+}
+
+static void stale_lines(struct stale *s)
+{
+	for (int i = 0; i < LINES; i++)
+		plug_irecv(s->l.plug, s->l.recv, s->to.at, SIZE, 1, s->to.mh);
+	nap_ms(20);
+}
+
+static void stale_close(struct stale *s)
+{
+	struct plug *p = s->l.plug;
+
+	mem_unharmed(&s->to, 0);
+	mem_put(&s->to);
+	plug_close_recv(p, s->l.recv);
+	for (int i = 0; i < LATER; i++)
+		link_close(&s->later[i]);
+	plug_forget();
+}
+
 struct offset {
-	bool one_off;
+	bool one_off; /* another comm in front, so that memory falls to others */
 };
 
 static struct offset offsets[] = {{false}, {true}};
@@ -342,36 +377,49 @@ ParameterizedTestParameters(abort, lines_for_a_sender_that_is_gone_harm_no_later
 
 ParameterizedTest(struct offset *o, abort, lines_for_a_sender_that_is_gone_harm_no_later_comm)
 {
-	enum { LATER = 70, LINES = 64, LAP = 70 };
 	uint8_t handle[NCCL_NET_HANDLE_BYTES];
-	static struct link later[LATER];
+	static struct stale s;
 	struct plug p;
-	struct link l;
-	struct mem to;
 	void *listen;
 
 	plug_open(&p, 0);
 	listen = plug_listen(&p, 0, handle);
 	if (o->one_off)
 		plug_connect_once(&p, 0, handle); /* has a ring, and waits */
-	link_open(&l, &p, 0, 0);
-	mem_get(&to, &p, l.recv, SIZE, 0);
-	plug_close_send(&p, l.send);
-	for (int i = 0; i < LATER; i++)
-		link_open(&later[i], &p, 0, 0);
-	for (int i = 0; i < LINES; i++)
-		plug_irecv(&p, l.recv, to.at, SIZE, 1, to.mh);
-	nap_ms(20);
+	stale_open(&s, &p);
+	stale_lines(&s);
 	for (int i = 0; i < LATER; i++) /* a lap of their rings only for the last, which have it */
-		for (uint32_t k = 0; k < (i < LATER - 12 ? 1 : LAP); k++)
-			link_message(&later[i], 100, k);
-	mem_unharmed(&to, 0);
-	mem_put(&to);
-	plug_close_recv(&p, l.recv);
-	for (int i = 0; i < LATER; i++)
-		link_close(&later[i]);
+		for (uint32_t k = 0; k < (i < LATER - 12 ? 1 : LINES + 1); k++)
+			link_message(&s.later[i], 100, k);
+	stale_close(&s);
 	plug_close_listen(&p, listen);
-	plug_forget();
+	plug_close(&p);
+}
+
+/* The later comms' own lines are there first, and the senders have not looked yet. */
+Test(abort, lines_for_a_sender_that_is_gone_do_not_hide_those_of_a_later_comm)
+{
+	static struct mem from[LATER], to[LATER];
+	static void *recv[LATER];
+	static struct stale s;
+	struct plug p;
+
+	plug_open(&p, 0);
+	stale_open(&s, &p);
+	for (int i = 0; i < LATER; i++) {
+		mem_get(&from[i], &p, s.later[i].send, 100, 0);
+		mem_get(&to[i], &p, s.later[i].recv, 100, 0);
+		recv[i] = plug_recv(&p, s.later[i].recv, to[i].at, 100, 1, to[i].mh);
+	}
+	nap_ms(20);
+	stale_lines(&s);
+	for (int i = 0; i < LATER; i++) {
+		plug_wait(&p, plug_send(&p, s.later[i].send, from[i].at, 100, 1, from[i].mh));
+		plug_wait(&p, recv[i]);
+		mem_put(&from[i]);
+		mem_put(&to[i]);
+	}
+	stale_close(&s);
 	plug_close(&p);
 }
 
