@@ -176,7 +176,7 @@ enum {
 };
 
 struct meeting {
-	atomic_uint here, done;
+	atomic_uint here, done, sent[PEERS]; /* sent: messages to each */
 	struct node_addr addr[PEERS];
 };
 
@@ -231,6 +231,7 @@ static void start_xfer(struct peer *p, unsigned to, unsigned slot)
 	wr.imm = pack(p->me, slot, x->tag);
 	node_post(&p->n, &wr);
 	p->flying++;
+	p->m->sent[to] += wr.imm_on;
 }
 
 /* A write is checked where it lies, by the writer: it reads it back. */
@@ -330,7 +331,10 @@ static void peer_main(void *arg)
 			kids_nap_us(20);
 		MUST(kids_now_us() < end, "others hang");
 	}
-	MUST(!poll(p), "more completions than requests");
+	/* Whoever is done knows that its messages have arrived. */
+	poll(p);
+	MUST(p->received == p->m->sent[p->me], "%u of %u", p->received, p->m->sent[p->me]);
+	MUST(node_quiet(&p->n.scq, 2) && node_quiet(&p->n.rcq, 2), "more than was sent");
 	node_fini(&p->n);
 }
 

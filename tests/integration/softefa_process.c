@@ -401,16 +401,19 @@ static void exit_from_handler(int sig)
 	exit(0);
 }
 
+/* Commands and nothing else: exit() cannot stand to be called in the middle of malloc(). */
 static void interrupted(void *arg)
 {
 	struct itimerval soon = {.it_value = {.tv_usec = 1000 + *(int *)arg * 37 % 5000}};
-	struct duo d;
+	struct raw_dev d;
+	struct raw_pd pd;
 
+	MUST_0(raw_open(&d, &raw_libc, 0));
 	signal(SIGALRM, exit_from_handler);
 	setitimer(ITIMER_REAL, &soon, NULL);
 	for (;;) {
-		duo_init(&d, &(struct node_attr){.bytes = LEN});
-		duo_fini(&d);
+		MUST_0(raw_pd_alloc(&pd, &d));
+		MUST_0(raw_pd_free(&pd, &d));
 	}
 }
 

@@ -58,6 +58,19 @@ Test(numbers, queue_pair_number_comes_back_last)
 	cr_assert(ge(uint, n, 60000));
 }
 
+/* All numbers were given out since, by a context that has none of the same low bits. */
+Test(numbers, queue_pair_number_in_use_is_not_given_out_again)
+{
+	int first = se_numbers_qpn_get(d, A, used, MASK, 10);
+
+	for (unsigned i = 0; i < 2 << 16; i++) {
+		int qpn = se_numbers_qpn_get(d, B, used, MASK, 10);
+
+		cr_assert(ne(int, qpn, first));
+		se_numbers_qpn_put(d, (uint16_t)qpn);
+	}
+}
+
 Test(numbers, room_for_queue_pairs_ends_and_comes_back)
 {
 	int qpn = 0;
