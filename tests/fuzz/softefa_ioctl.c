@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../../softefa/engine.h"
 #include "../lib/raw.h"
 #include "../lib/raw_linked.h"
 
@@ -322,6 +323,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	(void)argv;
 	snprintf(text, sizeof(text), "fuzz-%d", (int)getpid());
 	setenv("SOFTEFA_DOMAIN", text, 1);
+	atexit(se_engine_stop);
 	snprintf(text, sizeof(text), "max_qp=%d,max_mr=%d,max_ah=%d,log=0,inline_size_ex=80", ROOM, ROOM,
 		 ROOM);
 	setenv("SOFTEFA_SET", text, 1);

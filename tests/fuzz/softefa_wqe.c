@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../../softefa/engine.h"
 #include "../lib/raw.h"
 #include "../lib/raw_linked.h"
 
@@ -328,6 +329,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	(void)argv;
 	snprintf(text, sizeof(text), "fuzz-%d", (int)getpid());
 	setenv("SOFTEFA_DOMAIN", text, 1);
+	atexit(se_engine_stop);
 	setenv("SOFTEFA_SET",
 	       "log=0,inline_size_ex=80,caps=0x26f,timeout_ms=1,rnr_timer_us=1,max_rq_sge=16", 1);
 	buf = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

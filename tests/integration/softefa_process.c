@@ -386,6 +386,7 @@ Test(softefa_process, immediate_exit_with_traffic_under_way)
 	node_settings(NULL);
 	for (unsigned i = 0; i < 10; i++)
 		kids_join(kids_start(exit_busy_at_once, NULL));
+	kids_join(kids_start(own_device, NULL)); /* cleans up after the last one */
 }
 
 Test(softefa_process, close_with_traffic_under_way)

@@ -85,6 +85,39 @@ ParameterizedTest(struct malformed *m, softefa_rules, malformed_request_has_its_
 	duo_fini(&d);
 }
 
+struct overlong {
+	enum raw_op op;
+	uint32_t stride, len;
+};
+
+static struct overlong overlongs[] = {
+	{RAW_SEND, 64, 33},   {RAW_SEND, 64, 0xffff},  {RAW_SEND, 128, 81},
+	{RAW_WRITE, 128, 81}, {RAW_WRITE, 128, 0xffff},
+};
+
+ParameterizedTestParameters(softefa_rules, inline_data_beyond_the_request_is_6)
+{
+	return cr_make_param_array(struct overlong, overlongs,
+				   sizeof(overlongs) / sizeof(overlongs[0]));
+}
+
+ParameterizedTest(struct overlong *o, softefa_rules, inline_data_beyond_the_request_is_6)
+{
+	struct raw_wr wr;
+	struct duo d;
+
+	node_settings("inline_size_ex=80");
+	duo_init(&d, &(struct node_attr){.stride = o->stride});
+	wr = node_wr(&d.a, o->op, &d.to_b, d.ahn, 0, o->len, 0);
+	wr.data = "x";
+	wr.data_len = 1;
+	raw_post(&d.a.qp, &wr);
+	memcpy(d.a.qp.sq + 6, &o->len, 2);
+	raw_ring(&d.a.qp);
+	cr_assert(eq(int, node_wait(&d.a.scq).status, 6));
+	duo_fini(&d);
+}
+
 /* ---- regions ----------------------------------------------------------------------------- */
 
 /* Memory of A and of B with these rights; or in another PD than that of their QPs. */
