@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # One non-recursive Makefile; all it makes is under build/ (or build-address/ ... with SAN=).
+MAKEFLAGS += --no-builtin-rules
 comma  := ,
 O      ?= build$(if $(SAN),-$(firstword $(subst $(comma), ,$(SAN))))
 Q       = $(if $(V),,@)
@@ -133,8 +134,9 @@ deps: ## install packages and rdma-core >= 59 (as root or with sudo)
 check-peers: all ## other projects' programs on softefa; PEERS="perftest ..." for some
 	$(Q)scripts/deps.sh peers
 	$(Q)BUILD=$(O) scripts/peers.sh $(PEERS)
-lint: ## shellcheck
+lint: ## shellcheck, clang-format
 	$(Q)shellcheck scripts/*.sh .ci/run
+	$(Q)clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
 pre-push: lint ## what a push must pass: lint, check without warnings, check under sanitizers
 	$(Q)$(MAKE) WERROR=-Werror O=build-werror check
 	$(Q)$(MAKE) WERROR=-Werror SAN=address,undefined check

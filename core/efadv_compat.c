@@ -11,10 +11,10 @@
 #if __has_include(<infiniband/efadv.h>)
 #include <infiniband/efadv.h>
 
-#define SAME(ours, theirs, field)                                                       \
+#define SAME(ours, theirs, field) \
 	static_assert(offsetof(struct ours, field) == offsetof(struct theirs, field) && \
-			      sizeof(((struct ours *)0)->field) ==                      \
-				      sizeof(((struct theirs *)0)->field),              \
+			      sizeof(((struct ours *)0)->field) == \
+				      sizeof(((struct theirs *)0)->field), \
 		      #theirs "." #field)
 
 SAME(srd_dv_device_attr, efadv_device_attr, comp_mask);
@@ -63,7 +63,7 @@ EQUAL(0, EFADV_QP_DRIVER_TYPE_SRD);
 #endif
 
 /* Bits of device_caps that are ours too; a newer libefa reports more. */
-#define KNOWN_CAPS                                                                           \
+#define KNOWN_CAPS \
 	(SRD_CAP_RDMA_READ | SRD_CAP_RNR_RETRY | SRD_CAP_CQ_WITH_SGID | SRD_CAP_RDMA_WRITE | \
 	 SRD_CAP_UNSOLICITED_WRITE_RECV)
 

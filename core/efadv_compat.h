@@ -85,7 +85,7 @@ struct srd_dv_qp_attr {
 	uint64_t comp_mask;
 	uint32_t driver_qp_type;
 	uint16_t flags; /* release 52; must be 0 before */
-	uint8_t sl;	/* release 55; must be 0 before */
+	uint8_t sl;     /* release 55; must be 0 before */
 	uint8_t reserved;
 };
 

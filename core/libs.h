@@ -18,38 +18,38 @@
 #include "efadv_compat.h"
 
 /* X(name without prefix, needed, result, (arguments)) */
-#define SRD_IBV_SYMS(X)                                                                        \
-	X(get_device_list, true, struct ibv_device **, (int *))                                \
-	X(free_device_list, true, void, (struct ibv_device **))                                \
-	X(get_device_guid, true, __be64, (struct ibv_device *))                                \
-	X(open_device, true, struct ibv_context *, (struct ibv_device *))                      \
-	X(close_device, true, int, (struct ibv_context *))                                     \
-	X(query_device, true, int, (struct ibv_context *, struct ibv_device_attr *))           \
-	X(query_gid, true, int, (struct ibv_context *, uint8_t, int, union ibv_gid *))         \
-	X(alloc_pd, true, struct ibv_pd *, (struct ibv_context *))                             \
-	X(dealloc_pd, true, int, (struct ibv_pd *))                                            \
-	X(reg_mr_iova2, true, struct ibv_mr *,                                                 \
-	  (struct ibv_pd *, void *, size_t, uint64_t, unsigned int))                           \
-	X(dereg_mr, true, int, (struct ibv_mr *))                                              \
-	X(destroy_cq, true, int, (struct ibv_cq *))                                            \
-	X(modify_qp, true, int, (struct ibv_qp *, struct ibv_qp_attr *, int))                  \
-	X(destroy_qp, true, int, (struct ibv_qp *))                                            \
-	X(qp_to_qp_ex, true, struct ibv_qp_ex *, (struct ibv_qp *))                            \
-	X(create_ah, true, struct ibv_ah *, (struct ibv_pd *, struct ibv_ah_attr *))           \
-	X(destroy_ah, true, int, (struct ibv_ah *))                                            \
+#define SRD_IBV_SYMS(X) \
+	X(get_device_list, true, struct ibv_device **, (int *)) \
+	X(free_device_list, true, void, (struct ibv_device **)) \
+	X(get_device_guid, true, __be64, (struct ibv_device *)) \
+	X(open_device, true, struct ibv_context *, (struct ibv_device *)) \
+	X(close_device, true, int, (struct ibv_context *)) \
+	X(query_device, true, int, (struct ibv_context *, struct ibv_device_attr *)) \
+	X(query_gid, true, int, (struct ibv_context *, uint8_t, int, union ibv_gid *)) \
+	X(alloc_pd, true, struct ibv_pd *, (struct ibv_context *)) \
+	X(dealloc_pd, true, int, (struct ibv_pd *)) \
+	X(reg_mr_iova2, true, struct ibv_mr *, \
+	  (struct ibv_pd *, void *, size_t, uint64_t, unsigned int)) \
+	X(dereg_mr, true, int, (struct ibv_mr *)) \
+	X(destroy_cq, true, int, (struct ibv_cq *)) \
+	X(modify_qp, true, int, (struct ibv_qp *, struct ibv_qp_attr *, int)) \
+	X(destroy_qp, true, int, (struct ibv_qp *)) \
+	X(qp_to_qp_ex, true, struct ibv_qp_ex *, (struct ibv_qp *)) \
+	X(create_ah, true, struct ibv_ah *, (struct ibv_pd *, struct ibv_ah_attr *)) \
+	X(destroy_ah, true, int, (struct ibv_ah *)) \
 	X(query_qp_data_in_order, false, int, (struct ibv_qp *, enum ibv_wr_opcode, uint32_t)) \
 	X(query_port_speed, false, int, (struct ibv_context *, uint32_t, uint64_t *))
 
-#define SRD_EFADV_SYMS(X)                                                                          \
-	X(query_device, true, int, (struct ibv_context *, struct srd_dv_device_attr *, uint32_t))  \
-	X(query_ah, true, int, (struct ibv_ah *, struct srd_dv_ah_attr *, uint32_t))               \
-	X(create_cq, true, struct ibv_cq_ex *,                                                     \
+#define SRD_EFADV_SYMS(X) \
+	X(query_device, true, int, (struct ibv_context *, struct srd_dv_device_attr *, uint32_t)) \
+	X(query_ah, true, int, (struct ibv_ah *, struct srd_dv_ah_attr *, uint32_t)) \
+	X(create_cq, true, struct ibv_cq_ex *, \
 	  (struct ibv_context *, struct ibv_cq_init_attr_ex *, struct srd_dv_cq_attr *, uint32_t)) \
-	X(cq_from_ibv_cq_ex, true, struct srd_dv_cq *, (struct ibv_cq_ex *))                       \
-	X(create_qp_ex, true, struct ibv_qp *,                                                     \
+	X(cq_from_ibv_cq_ex, true, struct srd_dv_cq *, (struct ibv_cq_ex *)) \
+	X(create_qp_ex, true, struct ibv_qp *, \
 	  (struct ibv_context *, struct ibv_qp_init_attr_ex *, struct srd_dv_qp_attr *, uint32_t)) \
 	X(query_cq, false, int, (struct ibv_cq *, struct srd_dv_cq_ring *, uint32_t)) \
-	X(query_qp_wqs, false, int,                                                                \
+	X(query_qp_wqs, false, int, \
 	  (struct ibv_qp *, struct srd_dv_wq *, struct srd_dv_wq *, uint32_t))
 
 #define SRD_SYM_POINTER(name, needed, result, args) result(*name) args;

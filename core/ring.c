@@ -27,10 +27,12 @@ int srd_cq_ring_init(struct srd_cq *cq, const struct srd_dev *dev)
 	uint32_t n = (uint32_t)cq->cqe;
 	struct srd_cq_ring *r;
 
-	if (!can || !srd_efadv.query_cq || !srd_efadv.query_qp_wqs || dev->attr.part_id == PART_EFA0 ||
+	if (!can || !srd_efadv.query_cq || !srd_efadv.query_qp_wqs ||
+	    dev->attr.part_id == PART_EFA0 ||
 	    srd_efadv.query_cq(ibv_cq_ex_to_cq(cq->ibv), &dv, sizeof(dv)) || !dv.buffer ||
 	    !dv.doorbell || dv.entry_size != sizeof(struct srd_cqe)) {
-		srd_info("%s: a CQ is left to libefa: it does not show its ring", dev->ibv->device->name);
+		srd_info("%s: a CQ is left to libefa: it does not show its ring",
+			 dev->ibv->device->name);
 		return 0;
 	}
 	r = calloc(1, sizeof(*r));
@@ -71,7 +73,8 @@ int srd_qp_ring_init(struct srd_qp *qp, struct srd_cq *send_cq, struct srd_cq *r
 	if (rc)
 		return srd_failed(qp->ibv->context, "efadv_query_qp_wqs", rc, ": qp %u",
 				  qp->ibv->qp_num);
-	if ((sq.entry_size != 64 && sq.entry_size != 128) || rq.entry_size != sizeof(struct srd_rx_desc)) {
+	if ((sq.entry_size != 64 && sq.entry_size != 128) ||
+	    rq.entry_size != sizeof(struct srd_rx_desc)) {
 		srd_err("%s: qp %u: entries of %u and %u bytes", qp->ibv->context->device->name,
 			qp->ibv->qp_num, sq.entry_size, rq.entry_size);
 		return -EOPNOTSUPP;

@@ -15,15 +15,15 @@
 
 #include "srd.h"
 
-/* ---- layouts ------------------------------------------------------------------------------ */
+/* ---- layouts ---- */
 
 enum { WQE_SEND = 0, WQE_READ = 1, WQE_WRITE = 2 }; /* operations, in requests and completions */
 
 enum {
-	WQE_IMM = 1u << 4,    /* ctrl1, with the operation in its low bits */
+	WQE_IMM = 1u << 4, /* ctrl1, with the operation in its low bits */
 	WQE_INLINE = 1u << 5,
-	WQE_META = 1u << 7,   /* always */
-	WQE_PHASE = 1u << 0,  /* ctrl2; 0 on the first lap of the ring */
+	WQE_META = 1u << 7,                       /* always */
+	WQE_PHASE = 1u << 0,                      /* ctrl2; 0 on the first lap of the ring */
 	WQE_ALWAYS = 1u << 2 | 1u << 3 | 1u << 4, /* first, last, completion requested */
 	WQE_INLINE_BYTES = 32, /* of a 64-byte request; a 128-byte one takes 80 */
 	WQE_INLINE_BYTES_128 = 80,
@@ -70,7 +70,7 @@ static_assert(sizeof(struct srd_rx_desc) == 16, "rx");
 enum {
 	CQE_FLAGS_AT = 3,
 	CQE_PHASE = 1u << 0,
-	CQE_RECV = 2u << 1,   /* else a send */
+	CQE_RECV = 2u << 1, /* else a send */
 	CQE_IMM = 1u << 3,
 	CQE_OP_SHIFT = 4,
 	CQE_UNSOLICITED = 1u << 7,
@@ -93,7 +93,7 @@ struct srd_cqe {
 
 static_assert(sizeof(struct srd_cqe) == 32 && offsetof(struct srd_cqe, imm) == 12, "cqe");
 
-/* ---- what we keep --------------------------------------------------------------------------- */
+/* ---- what we keep ---- */
 
 /* A request from post to completion, by the number in WQE and CQE. */
 struct srd_slot {
@@ -120,14 +120,14 @@ struct srd_qp_ring {
 	uint8_t *sq;
 	uint32_t *sq_doorbell;
 	uint16_t sq_mask, sq_next;
-	uint32_t sq_shift;  /* log2 of the bytes of a request */
+	uint32_t sq_shift;   /* log2 of the bytes of a request */
 	uint32_t body_bytes; /* of these, after the first 32: 32 or 80 */
-	uint32_t sq_batch;  /* most requests for one doorbell */
+	uint32_t sq_batch;   /* most requests for one doorbell */
 	uint32_t sq_used;
 	struct srd_rx_desc *rq;
 	uint32_t *rq_doorbell;
 	uint16_t rq_mask, rq_next;
-	uint32_t rq_used;   /* requests, of qp->rq_depth */
+	uint32_t rq_used; /* requests, of qp->rq_depth */
 };
 
 /* 0 with cq->ring NULL where it cannot be done; -ENOMEM. */
@@ -142,7 +142,7 @@ int srd_ring_post(struct srd_qp *qp, const struct srd_wr *wr, int n);
 int srd_ring_post_recv(struct srd_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int srd_ring_poll(struct srd_cq *cq, struct srd_wc *wc, int n);
 
-/* ---- slots ------------------------------------------------------------------------------------ */
+/* ---- slots ---- */
 
 static inline uint16_t srd_slot_get(struct srd_cq_ring *r, struct srd_qp *qp, uint64_t wr_id)
 {

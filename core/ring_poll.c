@@ -22,7 +22,8 @@ static inline void read_sent(const struct srd_cqe *e, struct srd_wc *wc)
 	wc->flags = 0;
 }
 
-static inline void read_received(const struct srd_cq *cq, const struct srd_cqe *e, struct srd_wc *wc)
+static inline void read_received(const struct srd_cq *cq, const struct srd_cqe *e,
+				 struct srd_wc *wc)
 {
 	bool write = (e->flags >> CQE_OP_SHIFT & 7) == WQE_WRITE;
 

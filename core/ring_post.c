@@ -29,7 +29,7 @@ static bool is_rdma(const struct srd_wr *wr)
 	return wr->op != IBV_WR_SEND && wr->op != IBV_WR_SEND_WITH_IMM;
 }
 
-/* ---- checks ---------------------------------------------------------------------------------- */
+/* ---- checks ---- */
 
 static __attribute__((noinline)) int check_data(const struct srd_qp *qp, const struct srd_wr *wr)
 {
@@ -52,7 +52,7 @@ static inline int check(const struct srd_qp *qp, const struct srd_wr *wr)
 	return unlikely(wr->nsge != 1 || wr->inl) ? check_data(qp, wr) : 0;
 }
 
-/* ---- requests ----------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 /* What an opcode is in ctrl1, by enum ibv_wr_opcode. */
 static const uint8_t ctrl1_of[] = {
@@ -69,8 +69,8 @@ static inline uint64_t pair(uint32_t lo, uint32_t hi)
 }
 
 /* The body of a send that is not one SGE: two, none, or the data itself. */
-static __attribute__((noinline)) void write_odd_body(volatile uint64_t *body, const struct srd_wr *wr,
-						      size_t bytes)
+static __attribute__((noinline)) void write_odd_body(volatile uint64_t *body,
+						     const struct srd_wr *wr, size_t bytes)
 {
 	uint64_t words[WQE_INLINE_BYTES_128 / 8] = {0};
 	uint8_t *p = (uint8_t *)words;
@@ -125,7 +125,8 @@ static uint32_t inline_bytes(const struct srd_wr *wr)
 
 static inline void write_request(struct srd_qp *qp, struct srd_qp_ring *r, const struct srd_wr *wr)
 {
-	volatile uint64_t *w = (uint64_t *)(r->sq + ((size_t)(r->sq_next & r->sq_mask) << r->sq_shift));
+	volatile uint64_t *w =
+		(uint64_t *)(r->sq + ((size_t)(r->sq_next & r->sq_mask) << r->sq_shift));
 	uint32_t phase = (r->sq_next & (r->sq_mask + 1u)) != 0;
 	uint32_t ctrl1 = ctrl1_of[wr->op], length = wr->nsge;
 	uint16_t id = srd_slot_get(r->send_cq, qp, wr->wr_id);
@@ -174,7 +175,7 @@ int srd_ring_post(struct srd_qp *qp, const struct srd_wr *wr, int n)
 	return 0;
 }
 
-/* ---- receives --------------------------------------------------------------------------------------- */
+/* ---- receives ---- */
 
 static void write_receive(struct srd_qp *qp, struct srd_qp_ring *r, const struct ibv_recv_wr *wr)
 {

@@ -7,8 +7,7 @@
 
 /* X(code, IBV_WC_*, -errno, name, hint): all that the device defines */
 #define EFA_STATUSES(X) \
-	X(0, SUCCESS, 0, "success", \
-	  "") \
+	X(0, SUCCESS, 0, "success", "") \
 	X(1, WR_FLUSH_ERR, -ECANCELED, "flushed: the queue pair was in error or destroyed", \
 	  "look for the first failure on this queue pair") \
 	X(2, LOC_QP_OP_ERR, -EIO, "internal error of the queue pair", \
@@ -25,7 +24,8 @@
 	  "does the peer have the region registered, with REMOTE_READ or REMOTE_WRITE, still?") \
 	X(8, REM_ABORT_ERR, -ECONNRESET, "reset by the remote side", \
 	  "the peer's queue pair or process ended") \
-	X(9, REM_INV_RD_REQ_ERR, -ECONNREFUSED, "no such queue pair at the destination, or it is in error", \
+	X(9, REM_INV_RD_REQ_ERR, -ECONNREFUSED, \
+	  "no such queue pair at the destination, or it is in error", \
 	  "did the peer's process end, or are QP number or qkey stale?") \
 	X(10, RNR_RETRY_EXC_ERR, -ENOBUFS, "receiver not ready", \
 	  "the peer has no receive posted: post more, or raise rnr_retry") \

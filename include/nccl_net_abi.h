@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* ---- constants -------------------------------------------------------------------------- */
+/* ---- constants ---- */
 
 /* What every call returns. In progress is NCCL's own and never comes from a plugin. */
 enum nccl_net_result {
@@ -54,13 +54,13 @@ enum {
 	NCCL_NET_HANDLE_BYTES = 128, /* connection handle, from listen to connect */
 	NCCL_NET_OUTSTANDING = 32,   /* requests a comm must be able to hold */
 	NCCL_NET_TEST_SIZES = 64,    /* length of the array a receive's test is given */
-	NCCL_NET_VDEVS_V9 = 4,	     /* members of a virtual device, v9 to v11 */
+	NCCL_NET_VDEVS_V9 = 4,       /* members of a virtual device, v9 to v11 */
 	NCCL_NET_VDEVS_V12 = 8,
 	NCCL_NET_MAX_MESSAGE_V8 = 1 << 30, /* bytes; what NCCL assumes of a v8 table */
 	NCCL_NET_MAX_COLL_V8 = 1 << 29,
 	NCCL_NET_TRAFFIC_CLASS_NONE = -1,
 	NCCL_NET_ATTR_NONE = -1, /* any field of nccl_net_attr */
-	NCCL_NET_ID_NONE = -1,	 /* rail_id, plane_id */
+	NCCL_NET_ID_NONE = -1,   /* rail_id, plane_id */
 };
 
 /* Largest max_p2p_bytes and max_coll_bytes NCCL accepts. */
@@ -72,7 +72,7 @@ enum {
  */
 #define NCCL_NET_EARLY_RECV_HINT ((void *)1)
 
-/* ---- callbacks given to init ------------------------------------------------------------ */
+/* ---- callbacks given to init ---- */
 
 enum nccl_net_log_level {
 	NCCL_NET_LOG_NONE = 0,
@@ -84,24 +84,24 @@ enum nccl_net_log_level {
 };
 
 /* Subsystem bits of a log line. Only INIT, BOOTSTRAP and ENV are shown unless the user asks. */
-#define NCCL_NET_SUBSYS_INIT	  0x1ul
-#define NCCL_NET_SUBSYS_COLL	  0x2ul
-#define NCCL_NET_SUBSYS_P2P	  0x4ul
-#define NCCL_NET_SUBSYS_SHM	  0x8ul
-#define NCCL_NET_SUBSYS_NET	  0x10ul
-#define NCCL_NET_SUBSYS_GRAPH	  0x20ul
-#define NCCL_NET_SUBSYS_TUNING	  0x40ul
-#define NCCL_NET_SUBSYS_ENV	  0x80ul
-#define NCCL_NET_SUBSYS_ALLOC	  0x100ul
-#define NCCL_NET_SUBSYS_CALL	  0x200ul
-#define NCCL_NET_SUBSYS_PROXY	  0x400ul
-#define NCCL_NET_SUBSYS_NVLS	  0x800ul
+#define NCCL_NET_SUBSYS_INIT      0x1ul
+#define NCCL_NET_SUBSYS_COLL      0x2ul
+#define NCCL_NET_SUBSYS_P2P       0x4ul
+#define NCCL_NET_SUBSYS_SHM       0x8ul
+#define NCCL_NET_SUBSYS_NET       0x10ul
+#define NCCL_NET_SUBSYS_GRAPH     0x20ul
+#define NCCL_NET_SUBSYS_TUNING    0x40ul
+#define NCCL_NET_SUBSYS_ENV       0x80ul
+#define NCCL_NET_SUBSYS_ALLOC     0x100ul
+#define NCCL_NET_SUBSYS_CALL      0x200ul
+#define NCCL_NET_SUBSYS_PROXY     0x400ul
+#define NCCL_NET_SUBSYS_NVLS      0x800ul
 #define NCCL_NET_SUBSYS_BOOTSTRAP 0x1000ul
-#define NCCL_NET_SUBSYS_REG	  0x2000ul
-#define NCCL_NET_SUBSYS_PROFILE	  0x4000ul
-#define NCCL_NET_SUBSYS_RAS	  0x8000ul
-#define NCCL_NET_SUBSYS_DESTROY	  0x10000ul
-#define NCCL_NET_SUBSYS_ALL	  (~0ul)
+#define NCCL_NET_SUBSYS_REG       0x2000ul
+#define NCCL_NET_SUBSYS_PROFILE   0x4000ul
+#define NCCL_NET_SUBSYS_RAS       0x8000ul
+#define NCCL_NET_SUBSYS_DESTROY   0x10000ul
+#define NCCL_NET_SUBSYS_ALL       (~0ul)
 
 #if defined(__GNUC__)
 #define NCCL_NET_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
@@ -121,7 +121,7 @@ typedef void (*nccl_net_log_fn)(enum nccl_net_log_level level, unsigned long sub
 typedef enum nccl_net_result (*nccl_net_profiler_fn)(void **ehandle, int type, void *phandle,
 						     int64_t plugin_id, void *ext_data);
 
-/* ---- structs ---------------------------------------------------------------------------- */
+/* ---- structs ---- */
 
 struct nccl_net_vdev_v9 {
 	int ndevs;
@@ -243,7 +243,7 @@ struct nccl_net_attr {
 	uint32_t proto;
 };
 
-/* ---- function tables -------------------------------------------------------------------- */
+/* ---- function tables ---- */
 
 /*
  * May be NULL in a table: reg_mr_dma_buf, get_device_mr, irecv_consumed, make_vdevice,
@@ -408,7 +408,7 @@ struct nccl_net_v12 {
 	enum nccl_net_result (*set_net_attr)(void *ctx, struct nccl_net_attr *attr);
 };
 
-/* ---- layout ----------------------------------------------------------------------------- */
+/* ---- layout ---- */
 
 #define NCCL_NET_SIZE(type, bytes) static_assert(sizeof(struct type) == (bytes), "size of " #type)
 #define NCCL_NET_AT(type, field, bytes) \
@@ -450,19 +450,19 @@ NCCL_NET_AT(nccl_net_props_v8, device_type, 52);
 NCCL_NET_AT(nccl_net_props_v8, device_version, 56);
 
 /* What v9, v11 and v12 have in common. */
-#define NCCL_NET_PROPS_V9_UP(type)             \
-	NCCL_NET_AT(type, name, 0);            \
-	NCCL_NET_AT(type, pci_path, 8);        \
-	NCCL_NET_AT(type, guid, 16);           \
-	NCCL_NET_AT(type, ptr_support, 24);    \
-	NCCL_NET_AT(type, reg_is_global, 28);  \
-	NCCL_NET_AT(type, force_flush, 32);    \
-	NCCL_NET_AT(type, speed, 36);          \
-	NCCL_NET_AT(type, port, 40);           \
-	NCCL_NET_AT(type, latency, 44);        \
-	NCCL_NET_AT(type, max_comms, 48);      \
-	NCCL_NET_AT(type, max_recvs, 52);      \
-	NCCL_NET_AT(type, device_type, 56);    \
+#define NCCL_NET_PROPS_V9_UP(type) \
+	NCCL_NET_AT(type, name, 0); \
+	NCCL_NET_AT(type, pci_path, 8); \
+	NCCL_NET_AT(type, guid, 16); \
+	NCCL_NET_AT(type, ptr_support, 24); \
+	NCCL_NET_AT(type, reg_is_global, 28); \
+	NCCL_NET_AT(type, force_flush, 32); \
+	NCCL_NET_AT(type, speed, 36); \
+	NCCL_NET_AT(type, port, 40); \
+	NCCL_NET_AT(type, latency, 44); \
+	NCCL_NET_AT(type, max_comms, 48); \
+	NCCL_NET_AT(type, max_recvs, 52); \
+	NCCL_NET_AT(type, device_type, 56); \
 	NCCL_NET_AT(type, device_version, 60); \
 	NCCL_NET_AT(type, vdev, 64)
 
@@ -486,24 +486,24 @@ NCCL_NET_AT(nccl_net_props_v12, rail_id, 124);
 NCCL_NET_AT(nccl_net_props_v12, plane_id, 126);
 
 /* v8 to v12 agree on every slot they share; each version only adds at the end. */
-#define NCCL_NET_SLOTS_V8_UP(type)              \
-	NCCL_NET_SLOT(type, name, 0);           \
-	NCCL_NET_SLOT(type, init, 1);           \
-	NCCL_NET_SLOT(type, devices, 2);        \
+#define NCCL_NET_SLOTS_V8_UP(type) \
+	NCCL_NET_SLOT(type, name, 0); \
+	NCCL_NET_SLOT(type, init, 1); \
+	NCCL_NET_SLOT(type, devices, 2); \
 	NCCL_NET_SLOT(type, get_properties, 3); \
-	NCCL_NET_SLOT(type, listen, 4);         \
-	NCCL_NET_SLOT(type, connect, 5);        \
-	NCCL_NET_SLOT(type, accept, 6);         \
-	NCCL_NET_SLOT(type, reg_mr, 7);         \
+	NCCL_NET_SLOT(type, listen, 4); \
+	NCCL_NET_SLOT(type, connect, 5); \
+	NCCL_NET_SLOT(type, accept, 6); \
+	NCCL_NET_SLOT(type, reg_mr, 7); \
 	NCCL_NET_SLOT(type, reg_mr_dma_buf, 8); \
-	NCCL_NET_SLOT(type, dereg_mr, 9);       \
-	NCCL_NET_SLOT(type, isend, 10);         \
-	NCCL_NET_SLOT(type, irecv, 11);         \
-	NCCL_NET_SLOT(type, iflush, 12);        \
-	NCCL_NET_SLOT(type, test, 13);          \
-	NCCL_NET_SLOT(type, close_send, 14);    \
-	NCCL_NET_SLOT(type, close_recv, 15);    \
-	NCCL_NET_SLOT(type, close_listen, 16);  \
+	NCCL_NET_SLOT(type, dereg_mr, 9); \
+	NCCL_NET_SLOT(type, isend, 10); \
+	NCCL_NET_SLOT(type, irecv, 11); \
+	NCCL_NET_SLOT(type, iflush, 12); \
+	NCCL_NET_SLOT(type, test, 13); \
+	NCCL_NET_SLOT(type, close_send, 14); \
+	NCCL_NET_SLOT(type, close_recv, 15); \
+	NCCL_NET_SLOT(type, close_listen, 16); \
 	NCCL_NET_SLOT(type, get_device_mr, 17); \
 	NCCL_NET_SLOT(type, irecv_consumed, 18)
 

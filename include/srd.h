@@ -33,7 +33,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-/* ---- log -------------------------------------------------------------------------------- */
+/* ---- log ---- */
 
 enum srd_log_level { SRD_LOG_ERROR, SRD_LOG_WARN, SRD_LOG_INFO, SRD_LOG_DEBUG };
 
@@ -47,12 +47,12 @@ typedef void (*srd_log_fn)(void *arg, enum srd_log_level level, const char *line
  */
 void srd_log_to(srd_log_fn fn, void *arg);
 
-/* ---- devices ---------------------------------------------------------------------------- */
+/* ---- devices ---- */
 
 struct srd_dev_info {
 	char name[IBV_SYSFS_NAME_MAX];
-	uint64_t guid;      /* node GUID, host order */
-	uint16_t part_id;   /* PCI device id, 0xefa0 ... 0xefa4; 0 when sysfs does not tell */
+	uint64_t guid;    /* node GUID, host order */
+	uint16_t part_id; /* PCI device id, 0xefa0 ... 0xefa4; 0 when sysfs does not tell */
 	bool is_efa;
 };
 
@@ -75,18 +75,18 @@ enum {
 };
 
 struct srd_dev_attr {
-	union ibv_gid gid;        /* the device's only address */
-	uint64_t guid;            /* node GUID, host order */
-	uint64_t max_mr_size;     /* bytes */
-	uint32_t caps;            /* SRD_CAP_* */
+	union ibv_gid gid;    /* the device's only address */
+	uint64_t guid;        /* node GUID, host order */
+	uint64_t max_mr_size; /* bytes */
+	uint32_t caps;        /* SRD_CAP_* */
 	uint32_t part_id;
-	uint32_t max_rdma_size;   /* bytes of one RDMA read or write */
-	uint32_t max_msg_size;    /* bytes of one send: the MTU, there is no segmentation */
+	uint32_t max_rdma_size; /* bytes of one RDMA read or write */
+	uint32_t max_msg_size;  /* bytes of one send: the MTU, there is no segmentation */
 	uint32_t max_sq_wr, max_rq_wr, max_cqe;
 	uint32_t max_qp, max_cq, max_mr, max_pd, max_ah;
-	uint32_t speed_mbps;      /* port 1 */
+	uint32_t speed_mbps; /* port 1 */
 	uint16_t max_sq_sge, max_rq_sge;
-	uint16_t inline_size;     /* bytes a send can carry in its work request */
+	uint16_t inline_size; /* bytes a send can carry in its work request */
 };
 
 struct srd_dev {
@@ -98,7 +98,7 @@ struct srd_dev {
 int srd_dev_open(struct srd_dev *dev, const char *name);
 void srd_dev_close(struct srd_dev *dev);
 
-/* ---- protection and thread domains ------------------------------------------------------ */
+/* ---- protection and thread domains ---- */
 
 struct srd_ah_cache;
 
@@ -106,7 +106,7 @@ struct srd_ah_cache;
  * Address handles are shared: one kernel AH per (PD, GID), counted by the peers that use it.
  */
 struct srd_pd {
-	struct srd_dev *dev;        /* kept until srd_pd_fini() */
+	struct srd_dev *dev; /* kept until srd_pd_fini() */
 	struct ibv_pd *ibv;
 	struct srd_ah_cache *ahs;
 };
@@ -119,30 +119,31 @@ void srd_pd_fini(struct srd_pd *pd);
  * then takes no locks. With an older one @ibv is the plain PD and the locks stay.
  */
 struct srd_td {
-	struct srd_pd *pd;          /* kept until srd_td_fini() */
-	struct ibv_pd *ibv;         /* parent domain, or pd->ibv */
-	struct ibv_td *td;          /* NULL when rdma-core has none */
+	struct srd_pd *pd;  /* kept until srd_td_fini() */
+	struct ibv_pd *ibv; /* parent domain, or pd->ibv */
+	struct ibv_td *td;  /* NULL when rdma-core has none */
 };
 
 int srd_td_init(struct srd_td *td, struct srd_pd *pd);
 void srd_td_fini(struct srd_td *td);
 
-/* ---- completion queues ------------------------------------------------------------------ */
+/* ---- completion queues ---- */
 
 /* What srd_cq_poll() fills beyond wr_id, status, opcode, byte_len, imm and flags. */
 enum {
-	SRD_CQ_QPN = 1u << 0,   /* wc.qpn */
-	SRD_CQ_SRC = 1u << 1,   /* wc.src_qpn and wc.ahn of received messages */
-	SRD_CQ_SGID = 1u << 2,  /* wc.sgid of senders without an AH here; needs SRD_CAP_CQ_WITH_SGID */
+	SRD_CQ_QPN = 1u << 0, /* wc.qpn */
+	SRD_CQ_SRC = 1u << 1, /* wc.src_qpn and wc.ahn of received messages */
+	SRD_CQ_SGID =
+		1u << 2, /* wc.sgid of senders without an AH here; needs SRD_CAP_CQ_WITH_SGID */
 };
 
 struct srd_cq_attr {
-	struct srd_td *td;      /* NULL: libefa locks; kept until srd_cq_fini() */
-	int cqe;                /* entries; 0 = 256; rounded up to a power of two. An overrun is */
-				/* fatal: one per posted send, receive and expected write with imm */
-	uint32_t fields;        /* SRD_CQ_* */
+	struct srd_td *td; /* NULL: libefa locks; kept until srd_cq_fini() */
+	int cqe;           /* entries; 0 = 256; rounded up to a power of two. An overrun is */
+			   /* fatal: one per posted send, receive and expected write with imm */
+	uint32_t fields;   /* SRD_CQ_* */
 	int comp_vector;
-	bool direct;            /* see below */
+	bool direct; /* see below */
 };
 
 /*
@@ -155,37 +156,38 @@ struct srd_cq_attr {
  */
 struct srd_cq {
 	struct ibv_cq_ex *ibv;
-	void *dv;               /* struct efadv_cq */
+	void *dv; /* struct efadv_cq */
 	struct srd_cq_ring *ring;
 	/* The flags of the entry to come, to see an empty queue without a call. */
 	const uint8_t *next, *first, *end;
 	uint32_t fields;
-	int cqe;                /* as granted */
+	int cqe; /* as granted */
 	uint8_t entry_bytes;
-	uint8_t phase;          /* of next when it is there */
-	bool unsolicited;       /* dv can tell an unsolicited write */
-	bool one_by_one;        /* libefa < 59: a poll session may hold one completion only */
+	uint8_t phase;    /* of next when it is there */
+	bool unsolicited; /* dv can tell an unsolicited write */
+	bool one_by_one;  /* libefa < 59: a poll session may hold one completion only */
 };
 
 int srd_cq_init(struct srd_cq *cq, struct srd_dev *dev, const struct srd_cq_attr *attr);
 void srd_cq_fini(struct srd_cq *cq);
 
 enum {
-	SRD_WC_IMM = 1u << 0,          /* imm is valid */
-	SRD_WC_UNSOLICITED = 1u << 1,  /* a write with immediate that consumed no receive; wr_id is 0 */
-	SRD_WC_SGID = 1u << 2,         /* sgid is valid */
+	SRD_WC_IMM = 1u << 0, /* imm is valid */
+	SRD_WC_UNSOLICITED =
+		1u << 1,       /* a write with immediate that consumed no receive; wr_id is 0 */
+	SRD_WC_SGID = 1u << 2, /* sgid is valid */
 };
 
 struct srd_wc {
 	uint64_t wr_id;
 	enum ibv_wc_status status;
-	enum ibv_wc_opcode opcode;     /* libefa reports RDMA reads as IBV_WC_SEND, direct CQs do not */
-	uint32_t efa_status;           /* the device's own code, see srd_status_str() */
-	uint32_t byte_len;             /* of a received message or write with imm, else 0 */
-	uint32_t imm;                  /* host order; unchanged without SRD_WC_IMM */
-	uint32_t flags;                /* SRD_WC_* */
+	enum ibv_wc_opcode opcode; /* libefa reports RDMA reads as IBV_WC_SEND, direct CQs do not */
+	uint32_t efa_status;       /* the device's own code, see srd_status_str() */
+	uint32_t byte_len;         /* of a received message or write with imm, else 0 */
+	uint32_t imm;              /* host order; unchanged without SRD_WC_IMM */
+	uint32_t flags;            /* SRD_WC_* */
 	uint32_t qpn, src_qpn;
-	uint16_t ahn;                  /* 0xffff: the sender has no AH in this PD */
+	uint16_t ahn; /* 0xffff: the sender has no AH in this PD */
 	union ibv_gid sgid;
 };
 
@@ -210,35 +212,35 @@ const char *srd_status_str(uint32_t efa_status);
 /* What a user can do about it; never NULL, may be empty. */
 const char *srd_status_hint(uint32_t efa_status);
 
-/* ---- queue pairs ------------------------------------------------------------------------ */
+/* ---- queue pairs ---- */
 
 enum srd_qp_type { SRD_QP_SRD, SRD_QP_UD };
 
 /* Zero means default everywhere. */
 struct srd_qp_attr {
-	struct srd_cq *send_cq, *recv_cq;    /* kept until srd_qp_fini() */
-	struct srd_td *td;                   /* the one of both CQs, or NULL; kept until srd_qp_fini() */
+	struct srd_cq *send_cq, *recv_cq; /* kept until srd_qp_fini() */
+	struct srd_td *td; /* the one of both CQs, or NULL; kept until srd_qp_fini() */
 	enum srd_qp_type type;
 	uint32_t max_send_wr, max_recv_wr;   /* 0 = 128 */
 	uint32_t max_send_sge, max_recv_sge; /* 0 = 1 */
-	uint32_t max_inline;                 /* bytes; above 32 a request takes twice the ring room */
-	uint64_t ops;                        /* IBV_QP_EX_WITH_*; 0 = all the device can */
-	uint8_t sl;                          /* 8: low latency; ignored by libefa < 55 */
-	bool unsolicited;                    /* must match on every pair of QPs that writes with imm */
+	uint32_t max_inline; /* bytes; above 32 a request takes twice the ring room */
+	uint64_t ops;        /* IBV_QP_EX_WITH_*; 0 = all the device can */
+	uint8_t sl;          /* 8: low latency; ignored by libefa < 55 */
+	bool unsolicited;    /* must match on every pair of QPs that writes with imm */
 };
 
 struct srd_qp {
 	struct ibv_qp *ibv;
 	struct ibv_qp_ex *ex;
-	uint64_t ops;                        /* as granted */
-	uint32_t qkey;                       /* set by srd_qp_prepare() */
-	uint32_t sq_depth, rq_depth;         /* as granted, in work requests */
+	uint64_t ops;                /* as granted */
+	uint32_t qkey;               /* set by srd_qp_prepare() */
+	uint32_t sq_depth, rq_depth; /* as granted, in work requests */
 	uint32_t max_inline;
 	uint8_t max_send_sge, max_recv_sge;
 	struct srd_dev *dev;
 	enum srd_qp_type type;
 	struct srd_cq *send_cq, *recv_cq;
-	struct srd_qp_ring *ring;            /* on direct CQs */
+	struct srd_qp_ring *ring; /* on direct CQs */
 };
 
 int srd_qp_init(struct srd_qp *qp, struct srd_pd *pd, const struct srd_qp_attr *attr);
@@ -257,7 +259,7 @@ int srd_qp_prepare(struct srd_qp *qp, uint32_t qkey, int rnr_retry);
  */
 bool srd_qp_in_order_128(const struct srd_qp *qp, enum ibv_wr_opcode op);
 
-/* ---- endpoints and peers ---------------------------------------------------------------- */
+/* ---- endpoints and peers ---- */
 
 /* What a sender must know of a QP. */
 struct srd_ep {
@@ -279,22 +281,22 @@ int srd_ep_unpack(struct srd_ep *ep, const struct srd_ep_wire *wire);
 
 /* A destination of work requests. */
 struct srd_peer {
-	struct ibv_ah *ah;          /* shared, see srd_pd */
-	struct srd_pd *pd;          /* kept until srd_peer_fini() */
+	struct ibv_ah *ah; /* shared, see srd_pd */
+	struct srd_pd *pd; /* kept until srd_peer_fini() */
 	union ibv_gid gid;
 	uint32_t qpn, qkey;
-	uint16_t ahn;               /* the number the device gave the AH; srd_wc.ahn holds it */
+	uint16_t ahn; /* the number the device gave the AH; srd_wc.ahn holds it */
 };
 
 /* -EINVAL: as for srd_ep_unpack(). -ENOMEM: the device has no address handle left. */
 int srd_peer_init(struct srd_peer *peer, struct srd_pd *pd, const struct srd_ep *ep);
 void srd_peer_fini(struct srd_peer *peer);
 
-/* ---- memory ----------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 struct srd_mr {
 	struct ibv_mr *ibv;
-	uint64_t addr;              /* the address to use in SGEs */
+	uint64_t addr; /* the address to use in SGEs */
 	uint64_t len;
 	uint32_t lkey, rkey;
 };
@@ -314,19 +316,19 @@ static inline int srd_sge(struct ibv_sge *sge, const struct srd_mr *mr, uint64_t
 	return 0;
 }
 
-/* ---- work requests ---------------------------------------------------------------------- */
+/* ---- work requests ---- */
 
 /* ibv_send_wr cannot name a peer and a remote address at once: they share a union there. */
 struct srd_wr {
 	uint64_t wr_id;
 	const struct srd_peer *to;
-	struct ibv_sge sge[2];      /* RDMA takes one */
-	uint64_t raddr;             /* RDMA only */
-	uint32_t rkey;              /* RDMA only */
-	uint32_t imm;               /* host order; opcodes with immediate only */
-	enum ibv_wr_opcode op;      /* SEND, SEND_WITH_IMM, RDMA_WRITE, RDMA_WRITE_WITH_IMM, RDMA_READ */
+	struct ibv_sge sge[2]; /* RDMA takes one */
+	uint64_t raddr;        /* RDMA only */
+	uint32_t rkey;         /* RDMA only */
+	uint32_t imm;          /* host order; opcodes with immediate only */
+	enum ibv_wr_opcode op; /* SEND, SEND_WITH_IMM, RDMA_WRITE, RDMA_WRITE_WITH_IMM, RDMA_READ */
 	uint8_t nsge;
-	bool inl;                   /* copy the data into the request; sge.lkey is not looked at */
+	bool inl; /* copy the data into the request; sge.lkey is not looked at */
 };
 
 /*
@@ -352,15 +354,15 @@ int srd_post_recv(struct srd_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr 
  * until false and post what it yields, as fast as the send queue takes it.
  */
 struct srd_xfer {
-	enum ibv_wr_opcode op;      /* IBV_WR_RDMA_WRITE or IBV_WR_RDMA_READ */
+	enum ibv_wr_opcode op; /* IBV_WR_RDMA_WRITE or IBV_WR_RDMA_READ */
 	const struct srd_peer *to;
 	const struct srd_mr *mr;
-	uint64_t off, len;          /* what is left, in mr */
+	uint64_t off, len; /* what is left, in mr */
 	uint64_t raddr;
-	uint64_t wr_id;             /* of the next request; goes up by wr_step */
-	uint64_t wr_step;           /* 0: all carry the same wr_id */
+	uint64_t wr_id;   /* of the next request; goes up by wr_step */
+	uint64_t wr_step; /* 0: all carry the same wr_id */
 	uint32_t rkey;
-	uint32_t chunk;             /* bytes per request; at most srd_dev_attr.max_rdma_size, not 0 */
+	uint32_t chunk; /* bytes per request; at most srd_dev_attr.max_rdma_size, not 0 */
 };
 
 /*

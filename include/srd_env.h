@@ -34,11 +34,11 @@ enum srd_env_type {
 struct srd_env {
 	const char *name;
 	enum srd_env_type type;
-	size_t field;           /* offset of the value in the settings */
-	const char *def;        /* spelled as a user would */
+	size_t field;    /* offset of the value in the settings */
+	const char *def; /* spelled as a user would */
 	int64_t min, max;
-	const char *choices;    /* words separated by | */
-	const char *text;       /* one line for people */
+	const char *choices; /* words separated by | */
+	const char *text;    /* one line for people */
 };
 
 /*

@@ -29,7 +29,7 @@ static uint8_t *send_buf(const struct net_cm *cm, int i)
 	return recv_buf(cm, RECVS + i);
 }
 
-/* ---- open, close -------------------------------------------------------------------------------- */
+/* ---- open, close ---- */
 
 static int post_recv(struct net_cm *cm, int i)
 {
@@ -133,7 +133,7 @@ void net_cm_local(const struct net_cm *cm, struct srd_ep *ep)
 	srd_ep_local(&cm->qp, ep);
 }
 
-/* ---- send ------------------------------------------------------------------------------------------ */
+/* ---- send ---- */
 
 /* Who waits for a buffer whose owner went away. */
 static struct net_mail gone;
@@ -181,7 +181,7 @@ static void sent(struct net_cm *cm, const struct srd_wc *wc)
 		mail->state = wc->status == IBV_WC_RNR_RETRY_EXC_ERR ? MAIL_REFUSED : MAIL_FAILED;
 }
 
-/* ---- receive ----------------------------------------------------------------------------------------- */
+/* ---- receive ---- */
 
 static void received(struct net_cm *cm, const struct srd_wc *wc)
 {

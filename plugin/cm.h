@@ -34,7 +34,7 @@ struct net_cm {
 	struct srd_cq cq;
 	struct srd_qp qp;
 	uint32_t qkey;
-	uint8_t *mem;          /* receive buffers, then send buffers */
+	uint8_t *mem; /* receive buffers, then send buffers */
 	struct srd_mr mr;
 	struct net_mail **sending; /* by send buffer: NULL, or who waits */
 	uint32_t last_id;

@@ -13,7 +13,7 @@
 
 enum { RINGS_RETIRED_MAX = 128 }; /* 4 KiB each */
 
-/* ---- open ------------------------------------------------------------------------------------ */
+/* ---- open ---- */
 
 static void link_in(struct net_engine *e, struct net_comm *c)
 {
@@ -169,7 +169,7 @@ int net_recv_open(struct net_engine *e, const struct proto_req *req, struct net_
 	return rc;
 }
 
-/* ---- fail -------------------------------------------------------------------------------------- */
+/* ---- fail ---- */
 
 /* The queue pair that what failed was posted to: until its answer came, a send comm has none. */
 static uint32_t local_qpn(const struct net_comm *c)
@@ -183,7 +183,8 @@ static uint32_t local_qpn(const struct net_comm *c)
 }
 
 /* "device GID qp 17" */
-static void side_text(char *out, size_t len, const char *dev, const union ibv_gid *gid, uint32_t qpn)
+static void side_text(char *out, size_t len, const char *dev, const union ibv_gid *gid,
+		      uint32_t qpn)
 {
 	char text[INET6_ADDRSTRLEN];
 
@@ -213,7 +214,7 @@ void net_comm_fail(struct net_comm *c, int err, const char *what, const struct s
 		net_warn("NET/EFA: %s failed: %s; %s, %s", what, strerror(-err), here, there);
 }
 
-/* ---- close ---------------------------------------------------------------------------------------- */
+/* ---- close ---- */
 
 static bool any_open(const struct net_req *req, int n)
 {

@@ -17,7 +17,7 @@ enum net_comm_kind { NET_SEND, NET_RECV };
 /* First member of both kinds. */
 struct net_comm {
 	enum net_comm_kind kind;
-	int err;            /* -errno, latched */
+	int err; /* -errno, latched */
 	bool closed;
 	uint32_t under_way; /* posted work requests that have not completed */
 	struct net_engine *engine;
@@ -29,12 +29,12 @@ struct net_comm {
 /* A request of NCCL. Its address with a kind in the low bits is the wr_id of its work requests. */
 struct net_req {
 	_Alignas(64) struct net_comm *comm;
-	uint32_t bytes;     /* of the message */
-	uint8_t to_come;    /* 0: done */
-	bool in_use;        /* from isend or irecv until test has said done */
+	uint32_t bytes;  /* of the message */
+	uint8_t to_come; /* 0: done */
+	bool in_use;     /* from isend or irecv until test has said done */
 	/* receives */
-	uint8_t got;        /* a bit per piece that is here */
-	bool from_reserve;  /* whose promise it uses */
+	uint8_t got;       /* a bit per piece that is here */
+	bool from_reserve; /* whose promise it uses */
 	bool cts_under_way;
 };
 
@@ -49,18 +49,18 @@ struct net_send {
 	uint32_t peer_id;       /* its comm number */
 	uint64_t scratch_addr;  /* at the peer */
 	uint32_t scratch_rkey[NET_MAX_RAILS];
-	uint64_t free;          /* a bit per request */
+	uint64_t free; /* a bit per request */
 	struct net_req req[NET_MAX_SENDS];
 };
 
 struct net_recv {
 	struct net_comm c;
-	struct srd_wr wr;       /* of lines; likewise */
-	uint32_t id;            /* its number in immediates */
+	struct srd_wr wr; /* of lines; likewise */
+	uint32_t id;      /* its number in immediates */
 	uint32_t next_seq;
-	uint32_t ring_mask;     /* entries of the peer's ring, less 1 */
-	uint32_t reserve;       /* promises left without asking the engine */
-	uint64_t ring_addr;     /* at the peer */
+	uint32_t ring_mask; /* entries of the peer's ring, less 1 */
+	uint32_t reserve;   /* promises left without asking the engine */
+	uint64_t ring_addr; /* at the peer */
 	/* both by ring entry, modulo their size: never more are open */
 	struct net_block *mirror; /* the lines that are written there */
 	struct net_req req[NET_RING_ENTRIES];

@@ -90,7 +90,7 @@ static int random_u64(uint64_t *v)
 	return 0;
 }
 
-/* ---- refuse --------------------------------------------------------------------------------- */
+/* ---- refuse ---- */
 
 /* Best effort: a peer that is not told runs into its own timeout. */
 static void refuse(struct net_cm *cm, const struct proto_req *req, int err)
@@ -103,8 +103,8 @@ static void refuse(struct net_cm *cm, const struct proto_req *req, int err)
 		free(r);
 		return;
 	}
-	r->resp = (struct proto_resp){.token = req->token, .conn_id = req->conn_id,
-				      .refused = (uint32_t)-err};
+	r->resp = (struct proto_resp){
+		.token = req->token, .conn_id = req->conn_id, .refused = (uint32_t)-err};
 	r->next = cm->refusals;
 	cm->refusals = r;
 }
@@ -159,7 +159,7 @@ void net_refusals_close(struct net_cm *cm)
 	refusals_sweep(cm, true);
 }
 
-/* ---- messages --------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
 static struct net_listen *find_listen(struct net_cm *cm, uint32_t id, uint64_t token)
 {
@@ -177,8 +177,8 @@ static void got_request(struct net_cm *cm, const uint8_t *msg, size_t len)
 	struct waiting *w;
 
 	if (proto_req_unpack(&req, msg, len)) {
-		net_info("NET/EFA: %s: a connection request makes no sense, %zu bytes", cm->dev->name,
-			 len);
+		net_info("NET/EFA: %s: a connection request makes no sense, %zu bytes",
+			 cm->dev->name, len);
 		return;
 	}
 	l = find_listen(cm, req.listen_id, req.token);
@@ -199,8 +199,8 @@ static void got_answer(struct net_cm *cm, const uint8_t *msg, size_t len)
 	struct net_conn *c = cm->conns;
 
 	if (proto_resp_unpack(&resp, msg, len)) {
-		net_info("NET/EFA: %s: a connection answer makes no sense, %zu bytes", cm->dev->name,
-			 len);
+		net_info("NET/EFA: %s: a connection answer makes no sense, %zu bytes",
+			 cm->dev->name, len);
 		return;
 	}
 	while (c && (c->id != resp.conn_id || c->peer.token != resp.token))
@@ -220,11 +220,11 @@ void net_conn_message(struct net_cm *cm, const uint8_t *msg, size_t len)
 	else if (type == PROTO_RESP)
 		got_answer(cm, msg, len);
 	else
-		net_info("NET/EFA: %s: a message of %zu bytes is none of ours (%d)", cm->dev->name, len,
-			 type);
+		net_info("NET/EFA: %s: a message of %zu bytes is none of ours (%d)", cm->dev->name,
+			 len, type);
 }
 
-/* ---- listen ------------------------------------------------------------------------------------- */
+/* ---- listen ---- */
 
 static void fill_handle(const struct net_listen *l, uint8_t handle[PROTO_HANDLE_BYTES])
 {
@@ -292,7 +292,7 @@ void net_listen_close(struct net_listen *l)
 	free(l);
 }
 
-/* ---- accept --------------------------------------------------------------------------------------- */
+/* ---- accept ---- */
 
 static int make_recv(struct net_listen *l)
 {
@@ -408,7 +408,7 @@ int net_accept(struct net_listen *l, struct net_recv **out)
 	return rc == -EAGAIN ? 0 : rc;
 }
 
-/* ---- connect --------------------------------------------------------------------------------------- */
+/* ---- connect ---- */
 
 static struct net_conn *find_conn(struct net_cm *cm, uint64_t cookie)
 {
@@ -426,7 +426,8 @@ static int make_send(struct net_cm *cm, struct net_conn *c)
 
 	c->caps = c->peer.caps & cm->dev->caps;
 	if (!(c->caps & PROTO_CAP_WRITE)) {
-		net_warn("NET/EFA: %s or its peer has no RDMA write: they cannot talk", cm->dev->name);
+		net_warn("NET/EFA: %s or its peer has no RDMA write: they cannot talk",
+			 cm->dev->name);
 		return -EOPNOTSUPP;
 	}
 	rc = net_engine_get(cm->dev, c->caps & PROTO_CAP_UNSOLICITED, false, &e);
@@ -551,9 +552,9 @@ static int connect_locked(struct net_cm *cm, uint8_t handle[PROTO_HANDLE_BYTES],
 	if (!c) {
 		rc = proto_handle_unpack(&peer, handle);
 		if (rc) {
-			net_warn("NET/EFA: connect: %s", rc == -EPROTO ?
-				 "the peer has another version of this plugin" :
-				 "this is no handle of this plugin's listen");
+			net_warn("NET/EFA: connect: %s",
+				 rc == -EPROTO ? "the peer has another version of this plugin"
+					       : "this is no handle of this plugin's listen");
 			return rc;
 		}
 		rc = conn_new(cm, &peer, &c);

@@ -19,7 +19,7 @@ enum { MAX_DEVS = 128 };
 static struct net_dev *devs[MAX_DEVS];
 static int ndevs;
 
-/* ---- find --------------------------------------------------------------------------------------- */
+/* ---- find ---- */
 
 /* One-way latency for NCCL's tuning: what EFA's own plugin assumes, by generation. */
 static float latency_us(uint32_t part_id)
@@ -66,7 +66,8 @@ static int describe(struct net_dev *dev, const struct srd_dev_info *info)
 	memcpy(dev->nic[0].name, info->name, sizeof(dev->nic[0].name));
 	srd_dev_close(&d);
 	if (!(dev->caps & PROTO_CAP_WRITE)) {
-		net_info("NET/EFA: %s left out: no RDMA write (the device's, or rdma-core's before 46)",
+		net_info("NET/EFA: %s left out: no RDMA write (the device's, or rdma-core's before "
+			 "46)",
 			 info->name);
 		return -EOPNOTSUPP;
 	}
@@ -123,7 +124,7 @@ struct net_dev *net_dev_at(int index)
 	return index >= 0 && index < net_devs_find() ? devs[index] : NULL;
 }
 
-/* ---- open, close ---------------------------------------------------------------------------------- */
+/* ---- open, close ---- */
 
 static void close_locked(struct net_dev *dev)
 {

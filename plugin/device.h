@@ -28,11 +28,11 @@ struct net_dev {
 	/* fixed once found */
 	int index;
 	char name[IBV_SYSFS_NAME_MAX];
-	char *pci_path;     /* of rail 0, or NULL */
+	char *pci_path; /* of rail 0, or NULL */
 	uint64_t guid;
 	uint32_t speed_mbps; /* of all rails */
 	float latency_us;
-	uint8_t caps;        /* PROTO_CAP_*: what all rails can */
+	uint8_t caps; /* PROTO_CAP_*: what all rails can */
 	int nrails;
 	struct net_nic nic[NET_MAX_RAILS];
 	/* open */

@@ -14,12 +14,12 @@
 
 enum {
 	SQ_DEPTH = 1024,
-	RQ_DEPTH = 4096,       /* without unsolicited writes */
+	RQ_DEPTH = 4096, /* without unsolicited writes */
 	CQ_DEPTH = 16384,
 	POLL_BATCH = 16,
 	RQ_BATCH = 64,
 	SL_LOW_LATENCY = 8,
-	DRAIN_MS = 5,          /* at the end, for what is still under way */
+	DRAIN_MS = 5, /* at the end, for what is still under way */
 };
 
 static uint32_t min_u32(uint32_t a, uint32_t b)
@@ -27,7 +27,7 @@ static uint32_t min_u32(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* ---- rails ------------------------------------------------------------------------------------ */
+/* ---- rails ---- */
 
 static int qp_init(struct srd_qp *qp, struct net_engine *e, struct net_rail *rail,
 		   struct net_nic *nic, uint8_t sl, uint32_t recv_wr)
@@ -67,8 +67,8 @@ static int rail_init(struct net_engine *e, struct net_rail *rail, struct net_nic
 	rail->data_free = rail->data.sq_depth;
 	rail->ctrl_free = rail->ctrl.sq_depth;
 	if (rail->data_free + rail->ctrl_free + NET_RECV_RESERVE > cq_depth) {
-		net_warn("NET/EFA: %s: %u completions are too few for 2 send queues of %u", nic->name,
-			 cq_depth, rail->data_free);
+		net_warn("NET/EFA: %s: %u completions are too few for 2 send queues of %u",
+			 nic->name, cq_depth, rail->data_free);
 		return -EOPNOTSUPP;
 	}
 	e->imm_free = min_u32(e->imm_free, cq_depth - rail->data_free - rail->ctrl_free);
@@ -132,7 +132,7 @@ void net_engine_rails(const struct net_engine *e, struct proto_rail *rail)
 		};
 }
 
-/* ---- create, destroy ----------------------------------------------------------------------------- */
+/* ---- create, destroy ---- */
 
 static void drain(struct net_engine *e)
 {
@@ -202,7 +202,7 @@ static int engine_create(struct net_dev *dev, bool unsolicited, struct net_engin
 	return 0;
 }
 
-/* ---- sharing ----------------------------------------------------------------------------------------- */
+/* ---- sharing ---- */
 
 /* Set promises aside for one more receive comm; false: too many of them are out. */
 static bool reserve(struct net_engine *e)
@@ -301,7 +301,7 @@ bool net_engines_close_locked(struct net_dev *dev)
 	return dev->engines == NULL;
 }
 
-/* ---- receive comms by number ---------------------------------------------------------------------------- */
+/* ---- receive comms by number ---- */
 
 int net_engine_add_recv(struct net_engine *e, struct net_recv *r, uint32_t *id)
 {

@@ -44,25 +44,25 @@ enum {
 struct net_engine {
 	/* device lock */
 	struct net_engine *next;
-	pthread_t thread;    /* the service thread it is for */
-	uint32_t users;      /* comms, and connections that will become one */
+	pthread_t thread; /* the service thread it is for */
+	uint32_t users;   /* comms, and connections that will become one */
 	uint32_t nrecvs, max_recvs;
 	/* fixed */
 	struct net_dev *dev;
-	bool unsolicited;    /* of its queue pairs: the peer's must be the same */
+	bool unsolicited; /* of its queue pairs: the peer's must be the same */
 	uint32_t qkey;
 	int nrails;
 	/* entered */
 	struct net_owner owner;
 	struct net_rail rail[NET_MAX_RAILS];
-	uint32_t imm_free;   /* immediates that may still be promised, on every rail */
+	uint32_t imm_free;              /* immediates that may still be promised, on every rail */
 	struct net_slab rings, mirrors; /* apart: peers write to rings, also to those of the past */
 	uint32_t rings_retired;
 	struct net_block *scratch; /* where messages of 0 bytes go, and the buffer of receives */
 	struct net_comm *comms;    /* all, closed ones with requests under way included */
 	struct net_recv **recvs[NET_MAX_COMMS / NET_ID_PAGE]; /* by number; pages come as needed */
 	uint32_t last_id;
-	bool worn;           /* to go with its last user: promises are lost, or rings retired */
+	bool worn; /* to go with its last user: promises are lost, or rings retired */
 };
 
 /*

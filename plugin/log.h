@@ -29,6 +29,7 @@ const char *net_log_reason(void);
 
 #define net_warn(...) net_log(NCCL_NET_LOG_WARN, NCCL_NET_SUBSYS_ALL, __FILE__, __VA_ARGS__)
 #define net_info(...) \
-	net_log(NCCL_NET_LOG_INFO, NCCL_NET_SUBSYS_INIT | NCCL_NET_SUBSYS_NET, __func__, __VA_ARGS__)
+	net_log(NCCL_NET_LOG_INFO, NCCL_NET_SUBSYS_INIT | NCCL_NET_SUBSYS_NET, __func__, \
+		__VA_ARGS__)
 
 #endif

@@ -112,7 +112,9 @@ static int get_locked(struct net_mrcache *c, uintptr_t addr, uintptr_t end, stru
 	size_t at = lower_bound(c, addr, end);
 	int rc;
 
-	/* Only the same pages are shared: in a larger range the rest would outlive its own users. */
+	/*
+	 * Only the same pages are shared: in a larger range the rest would outlive its own users.
+	 */
 	if (at < c->count && c->by_addr[at]->addr == addr && c->by_addr[at]->end == end) {
 		c->by_addr[at]->users++;
 		*out = c->by_addr[at];

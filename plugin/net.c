@@ -41,7 +41,7 @@ static enum nccl_net_result comm_result(int rc)
 	return rc ? NCCL_NET_REMOTE_ERROR : NCCL_NET_OK;
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER;
 static int inits; /* not finalized yet */
@@ -65,7 +65,7 @@ enum nccl_net_result net_finalize(void)
 	return NCCL_NET_OK;
 }
 
-/* ---- devices ----------------------------------------------------------------------------------- */
+/* ---- devices ---- */
 
 enum nccl_net_result net_devices(int *ndev)
 {
@@ -98,7 +98,7 @@ enum nccl_net_result net_properties(int dev, struct nccl_net_props_v11 *props)
 	return NCCL_NET_OK;
 }
 
-/* ---- connections --------------------------------------------------------------------------------- */
+/* ---- connections ---- */
 
 _Static_assert((int)PROTO_HANDLE_BYTES == (int)NCCL_NET_HANDLE_BYTES, "handle");
 
@@ -160,7 +160,7 @@ enum nccl_net_result net_close_listen(void *listen_comm)
 	return NCCL_NET_OK;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 static struct net_mrcache *cache_of(void *comm)
 {
@@ -189,7 +189,7 @@ enum nccl_net_result net_dereg_mr(void *comm, void *mhandle)
 	return NCCL_NET_OK;
 }
 
-/* ---- data ------------------------------------------------------------------------------------------- */
+/* ---- data ---- */
 
 enum nccl_net_result net_send_to(void *send_comm, void *data, size_t size, int tag, void *mhandle,
 				 void **request)
@@ -226,7 +226,7 @@ enum nccl_net_result net_test_request(void *request, int *done, int *sizes)
 	return comm_result(net_test(request, done, sizes));
 }
 
-/* ---- version 11 --------------------------------------------------------------------------------------- */
+/* ---- version 11 ---- */
 
 static char context; /* what every communicator gets: there is nothing to tell apart */
 

@@ -4,7 +4,7 @@
 
 #include "net.h"
 
-/* ---- version 10: no context; the profiler is given to init, the config to connect ------------- */
+/* ---- version 10: no context; the profiler is given to init, the config to connect ---- */
 
 static enum nccl_net_result init_v10(nccl_net_log_fn log, nccl_net_profiler_fn profiler)
 {
@@ -24,7 +24,8 @@ static enum nccl_net_result properties_v9(int dev, struct nccl_net_props_v9 *pro
 }
 
 _Static_assert(offsetof(struct nccl_net_props_v11, max_multi_request) ==
-		       sizeof(struct nccl_net_props_v9), "version 11 adds at the end");
+		       sizeof(struct nccl_net_props_v9),
+	       "version 11 adds at the end");
 
 static enum nccl_net_result connect_v10(int dev, struct nccl_net_config *config, void *handle,
 					void **send_comm, struct nccl_net_device_handle **dev_comm)
@@ -74,7 +75,7 @@ NET_EXPORT const struct nccl_net_v10 ncclNetPlugin_v10 = {
 	.close_listen = net_close_listen,
 };
 
-/* ---- version 9: no profiler ------------------------------------------------------------------------ */
+/* ---- version 9: no profiler ---- */
 
 static enum nccl_net_result connect_v8(int dev, void *handle, void **send_comm,
 				       struct nccl_net_device_handle **dev_comm)
@@ -108,7 +109,7 @@ NET_EXPORT const struct nccl_net_v9 ncclNetPlugin_v9 = {
 	.close_listen = net_close_listen,
 };
 
-/* ---- version 8: sizes are int, properties shorter ---------------------------------------------------- */
+/* ---- version 8: sizes are int, properties shorter ---- */
 
 static enum nccl_net_result properties_v8(int dev, struct nccl_net_props_v8 *props)
 {

@@ -18,7 +18,7 @@ static struct proto_cts *line(struct net_block *ring, uint32_t entry)
 	return (struct proto_cts *)ring->mem + entry;
 }
 
-/* ---- send --------------------------------------------------------------------------------------- */
+/* ---- send ---- */
 
 /* The line that the next send may use, or NULL. */
 static const struct proto_cts *clear_to_send(const struct net_send *s, int tag)
@@ -112,7 +112,7 @@ int net_isend(struct net_send *s, void *data, size_t size, int tag, const struct
 	return send_now(s, data, size, tag, mr, request);
 }
 
-/* ---- receive --------------------------------------------------------------------------------------- */
+/* ---- receive ---- */
 
 /* Room for the immediate that will say that the data is here. */
 static bool promise(struct net_recv *r, struct net_req *req)
@@ -202,7 +202,7 @@ int net_irecv(struct net_recv *r, void *data, size_t size, int tag, const struct
 	return rc;
 }
 
-/* ---- completions ------------------------------------------------------------------------------------- */
+/* ---- completions ---- */
 
 /* A piece of a message is in its buffer. Whatever does not fit an open receive is dropped. */
 static void arrived(struct net_engine *e, const struct srd_wc *wc)
@@ -233,8 +233,8 @@ static void __attribute__((cold)) receive_failed(struct net_engine *e, const str
 			net_comm_fail(c, srd_wc_err(wc), "a receive", wc);
 }
 
-static void __attribute__((cold)) request_failed(struct net_comm *c, int kind,
-						  const struct srd_wc *wc)
+static void __attribute__((cold))
+request_failed(struct net_comm *c, int kind, const struct srd_wc *wc)
 {
 	net_comm_fail(c, srd_wc_err(wc), kind == WR_CTS ? "a clear-to-send" : "a send", wc);
 }
@@ -273,7 +273,7 @@ void net_p2p_completed(struct net_engine *e, struct net_rail *rail, const struct
 		arrived(e, wc);
 }
 
-/* ---- test ---------------------------------------------------------------------------------------------- */
+/* ---- test ---- */
 
 static void req_free(struct net_req *req)
 {

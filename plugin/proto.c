@@ -12,7 +12,7 @@ enum {
 	QPN_MAX = 0xffff,
 };
 
-/* ---- bytes ------------------------------------------------------------------------------------ */
+/* ---- bytes ---- */
 
 static uint8_t *put(uint8_t *p, uint64_t v, int bytes)
 {
@@ -133,7 +133,7 @@ static int get_head(struct reader *r, uint32_t magic)
 	return version == PROTO_VERSION ? type : -EPROTO;
 }
 
-/* ---- handle ------------------------------------------------------------------------------------- */
+/* ---- handle ---- */
 
 static_assert(7 + 24 + 4 + 8 + 2 + NET_MAX_RAILS * 8 <= COOKIE_AT, "the handle holds it all");
 
@@ -190,9 +190,10 @@ void proto_cookie_set(uint8_t handle[PROTO_HANDLE_BYTES], uint64_t cookie)
 	put(handle + COOKIE_AT, cookie, 8);
 }
 
-/* ---- messages ------------------------------------------------------------------------------------- */
+/* ---- messages ---- */
 
-static_assert(7 + 4 + 8 + 4 + 24 + 1 + 1 + NET_MAX_RAILS * (28 + 4) + 8 + 2 <= PROTO_MSG_BYTES, "req");
+static_assert(7 + 4 + 8 + 4 + 24 + 1 + 1 + NET_MAX_RAILS * (28 + 4) + 8 + 2 <= PROTO_MSG_BYTES,
+	      "req");
 static_assert(7 + 8 + 4 + 4 + 1 + NET_MAX_RAILS * (28 + 4) + 4 + 8 <= PROTO_MSG_BYTES, "resp");
 
 int proto_type(const uint8_t *in, size_t len)

@@ -27,17 +27,17 @@ enum {
 	PROTO_CAP_UNSOLICITED = 1u << 1,
 };
 
-/* ---- connection handle -------------------------------------------------------------------- */
+/* ---- connection handle ---- */
 
 /*
  * Made by listen, carried by NCCL to the connector. All rails of a device have GIDs with one
  * prefix. The last 8 bytes of the handle are the connector's: a cookie across its retries.
  */
 struct proto_handle {
-	struct srd_ep cm;      /* where to send the request; its GID is rail 0's */
+	struct srd_ep cm; /* where to send the request; its GID is rail 0's */
 	uint32_t listen_id;
-	uint64_t token;        /* random: proves that the connector has this handle */
-	uint8_t caps;          /* PROTO_CAP_* */
+	uint64_t token; /* random: proves that the connector has this handle */
+	uint8_t caps;   /* PROTO_CAP_* */
 	uint8_t nrails;
 	uint64_t iid[NET_MAX_RAILS]; /* lower halves of the rails' GIDs, host order */
 };
@@ -51,7 +51,7 @@ union ibv_gid proto_handle_gid(const struct proto_handle *h, int i);
 uint64_t proto_cookie_get(const uint8_t handle[PROTO_HANDLE_BYTES]);
 void proto_cookie_set(uint8_t handle[PROTO_HANDLE_BYTES], uint64_t cookie);
 
-/* ---- messages of a connection ------------------------------------------------------------- */
+/* ---- messages of a connection ---- */
 
 enum proto_type { PROTO_REQ = 1, PROTO_RESP = 2 };
 
@@ -66,22 +66,22 @@ struct proto_rail {
 struct proto_req {
 	uint32_t listen_id;
 	uint64_t token;
-	uint32_t conn_id;      /* the connector's, echoed */
-	struct srd_ep cm;      /* where to answer */
-	uint8_t caps;          /* PROTO_CAP_*, of both sides: what is to be used */
+	uint32_t conn_id; /* the connector's, echoed */
+	struct srd_ep cm; /* where to answer */
+	uint8_t caps;     /* PROTO_CAP_*, of both sides: what is to be used */
 	uint8_t nrails;
 	struct proto_rail rail[NET_MAX_RAILS];
-	uint64_t ring_addr;    /* where clear-to-send lines go */
+	uint64_t ring_addr; /* where clear-to-send lines go */
 	uint16_t ring_entries;
 	uint32_t ring_rkey[NET_MAX_RAILS];
 };
 
 /* The listener answers. */
 struct proto_resp {
-	uint64_t token;        /* the request's */
+	uint64_t token; /* the request's */
 	uint32_t conn_id;
-	uint32_t refused;      /* an errno, or 0; then nothing below is set */
-	uint8_t nrails;        /* used by both from now on */
+	uint32_t refused; /* an errno, or 0; then nothing below is set */
+	uint8_t nrails;   /* used by both from now on */
 	struct proto_rail rail[NET_MAX_RAILS];
 	uint32_t comm_id;      /* to be put into immediates */
 	uint64_t scratch_addr; /* where messages of 0 bytes go */
@@ -96,7 +96,7 @@ int proto_type(const uint8_t *in, size_t len);
 int proto_req_unpack(struct proto_req *req, const uint8_t *in, size_t len);
 int proto_resp_unpack(struct proto_resp *resp, const uint8_t *in, size_t len);
 
-/* ---- clear to send --------------------------------------------------------------------------- */
+/* ---- clear to send ---- */
 
 /*
  * One buffer of a posted receive, written by the receiver into the sender's ring. seq is its last
@@ -112,7 +112,7 @@ struct proto_cts {
 	uint32_t rkey[NET_MAX_RAILS];
 	uint8_t n, idx; /* group of receives: its size, and which one this is */
 	uint8_t flags;
-	uint8_t rail0;  /* where the first piece goes */
+	uint8_t rail0; /* where the first piece goes */
 	uint32_t zero;
 	uint32_t seq;
 };
@@ -123,7 +123,7 @@ static_assert(offsetof(struct proto_cts, seq) == 60, "seq is the last word");
 #error "clear-to-send lines are little-endian"
 #endif
 
-/* ---- immediate --------------------------------------------------------------------------------- */
+/* ---- immediate ---- */
 
 /* What a write says of itself: pieces - 1 (3 bits), piece (3), ring entry (9), comm (17). */
 struct proto_imm {
@@ -135,7 +135,8 @@ struct proto_imm {
 static_assert(NET_MAX_COMMS == 1 << 17 && NET_RING_MAX == 1 << 9 && NET_MAX_RAILS == 1 << 3,
 	      "fields of the immediate");
 
-static inline uint32_t proto_imm_pack(uint32_t comm, uint32_t entry, uint32_t piece, uint32_t pieces)
+static inline uint32_t proto_imm_pack(uint32_t comm, uint32_t entry, uint32_t piece,
+				      uint32_t pieces)
 {
 	return (pieces - 1) << 29 | piece << 26 | entry << 17 | comm;
 }

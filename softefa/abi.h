@@ -53,10 +53,10 @@ struct se_abi_number_out {
 _Static_assert(sizeof(struct se_abi_number_out) == 8, "number");
 
 /* CREATE_CQ */
-#define SE_CQ_WITH_CHANNEL   1
-#define SE_CQ_WITH_SGID      2
-#define SE_CQ_REQ_ID_64      4
-#define SE_CQ_DB_OFF         1 /* comp_mask of the answer */
+#define SE_CQ_WITH_CHANNEL 1
+#define SE_CQ_WITH_SGID    2
+#define SE_CQ_REQ_ID_64    4
+#define SE_CQ_DB_OFF       1 /* comp_mask of the answer */
 
 struct se_abi_cq_in {
 	uint32_t comp_mask;

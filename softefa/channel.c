@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Event channels. */
 #include "channel.h"
 
@@ -45,7 +45,7 @@ static void sweep(void)
 {
 	struct se_list *n, *nx;
 
-	se_list_each(n, nx, &channels) {
+	se_list_each (n, nx, &channels) {
 		struct se_channel *ch = se_container(n, struct se_channel, node);
 		struct pollfd p = {.fd = ch->fd};
 
@@ -96,7 +96,7 @@ struct se_channel *se_channel_find(struct se_ctx *ctx, int fd)
 	ino_t ino = inode_of(fd);
 	struct se_list *n, *nx;
 
-	se_list_each(n, nx, &channels) {
+	se_list_each (n, nx, &channels) {
 		struct se_channel *ch = se_container(n, struct se_channel, node);
 
 		if (ch->ctx == ctx && ino && ch->user_ino == ino) {
@@ -111,7 +111,7 @@ void se_channel_close_all(struct se_ctx *ctx)
 {
 	struct se_list *n, *nx;
 
-	se_list_each(n, nx, &channels) {
+	se_list_each (n, nx, &channels) {
 		struct se_channel *ch = se_container(n, struct se_channel, node);
 
 		if (ch->ctx == ctx)

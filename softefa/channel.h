@@ -13,13 +13,13 @@ struct se_cq;
 struct se_channel {
 	struct se_list node;
 	struct se_ctx *ctx;
-	int fd;           /* our end */
-	int user_fd;      /* the application's end, as it was last seen */
+	int fd;      /* our end */
+	int user_fd; /* the application's end, as it was last seen */
 	/* Inodes: the application may close or move numbers as it likes. */
 	ino_t ino, user_ino;
-	uint32_t cqs;     /* completion queues that notify here */
-	uint64_t sent;    /* events ever */
-	int unit;         /* what the kernel accounts for one unread event */
+	uint32_t cqs;  /* completion queues that notify here */
+	uint64_t sent; /* events ever */
+	int unit;      /* what the kernel accounts for one unread event */
 };
 
 /* The application's end, or -errno. */

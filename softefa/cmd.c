@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The envelope of commands. */
 #include "cmd.h"
 
@@ -22,7 +22,8 @@ int se_cmd_read(struct se_cmd *c, struct se_ctx *ctx, uint64_t user)
 	c->user = user;
 	if (se_copy_in(h, user, sizeof(*h)))
 		return -EFAULT;
-	if (h->length != sizeof(*h) + h->nattrs * sizeof(c->attr[0]) || h->nattrs > SE_CMD_MAX_ATTRS)
+	if (h->length != sizeof(*h) + h->nattrs * sizeof(c->attr[0]) ||
+	    h->nattrs > SE_CMD_MAX_ATTRS)
 		return -EINVAL;
 	if (h->reserved1 || h->reserved2)
 		return -EPROTONOSUPPORT;

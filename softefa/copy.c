@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Copies that cannot crash: process_vm_readv() and its twin, on this process or another. */
 #include "copy.h"
 
@@ -6,13 +6,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define LINE 64
-#define WORD 8
+#define LINE          64
+#define WORD          8
 /*
  * Up to this length the order within lines is kept. A span of n bytes is cut at up to 2 places for
  * each whole line in it and 2 for the rest.
  */
-#define ORDERED_MAX 512
+#define ORDERED_MAX   512
 #define ORDERED_SPANS (2 * (ORDERED_MAX / LINE) + 3 * SE_COPY_SPANS)
 
 int se_copy_in(void *dst, uint64_t src, size_t len)
@@ -45,7 +45,9 @@ static int probe_write(uint64_t addr)
 	if (madvise((void *)(uintptr_t)(addr & ~(page - 1)), page, MADV_POPULATE_WRITE) == 0)
 		return 0;
 	addr = (uintptr_t)&here;
-	return madvise((void *)(uintptr_t)(addr & ~(page - 1)), page, MADV_POPULATE_WRITE) ? 0 : -EFAULT;
+	return madvise((void *)(uintptr_t)(addr & ~(page - 1)), page, MADV_POPULATE_WRITE)
+		       ? 0
+		       : -EFAULT;
 }
 
 static int probe(uint64_t addr, bool write)

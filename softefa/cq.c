@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Completion queues. */
 #include "cq.h"
 
@@ -156,7 +156,7 @@ unsigned se_cq_poll_doorbells(void)
 	struct se_list *n, *nx;
 	unsigned changed = 0;
 
-	se_list_each(n, nx, &with_channel) {
+	se_list_each (n, nx, &with_channel) {
 		struct se_cq *cq = se_container(n, struct se_cq, with_channel);
 		uint32_t db = doorbell(cq);
 
@@ -173,7 +173,7 @@ void se_cq_timers(void)
 {
 	struct se_list *n, *nx;
 
-	se_list_each(n, nx, &with_channel) {
+	se_list_each (n, nx, &with_channel) {
 		struct se_cq *cq = se_container(n, struct se_cq, with_channel);
 
 		if (cq->owed)

@@ -11,9 +11,9 @@ struct se_cq_attr {
 	uint32_t cqe;
 	uint32_t entry_size; /* 16 or 32 */
 	uint32_t comp_vector;
-	uint64_t user;       /* what events carry */
+	uint64_t user; /* what events carry */
 	struct se_channel *channel;
-	bool sgid;           /* report the GID of unknown senders */
+	bool sgid; /* report the GID of unknown senders */
 };
 
 struct se_cq {
@@ -22,18 +22,18 @@ struct se_cq {
 	bool sgid;
 	struct se_region ring;
 	struct se_doorbell db;
-	uint32_t next;     /* entry to write */
-	uint8_t phase;     /* to write it with */
-	uint16_t prod;     /* entries written, against the consumer index of the doorbell */
+	uint32_t next;          /* entry to write */
+	uint8_t phase;          /* to write it with */
+	uint16_t prod;          /* entries written, against the consumer index of the doorbell */
 	struct se_list waiting; /* struct se_tx whose completion finds no room */
 	/* events */
 	struct se_list with_channel; /* node */
 	struct se_channel *channel;
 	uint64_t user;
-	uint32_t events;       /* sent for this CQ */
-	uint64_t last_event;   /* the channel's count when the last of them was sent */
+	uint32_t events;     /* sent for this CQ */
+	uint64_t last_event; /* the channel's count when the last of them was sent */
 	uint32_t seen_db;
-	bool owed;             /* an event that found no room */
+	bool owed; /* an event that found no room */
 };
 
 int se_cq_create(struct se_ctx *ctx, const struct se_cq_attr *attr, struct se_cq **out);

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Contexts: identity and objects. */
 #include "ctx.h"
 
@@ -85,7 +85,7 @@ struct se_ctx *se_ctx_find(const struct stat *st)
 {
 	struct se_list *n, *nx;
 
-	se_list_each(n, nx, &contexts) {
+	se_list_each (n, nx, &contexts) {
 		struct se_ctx *ctx = se_container(n, struct se_ctx, node);
 
 		if (ctx->st_ino == st->st_ino && ctx->st_dev == st->st_dev)
@@ -103,7 +103,7 @@ void se_ctx_forget_all(void)
 {
 	struct se_list *n, *nx;
 
-	se_list_each(n, nx, &contexts)
+	se_list_each (n, nx, &contexts)
 		se_container(n, struct se_ctx, node)->dead = true;
 }
 

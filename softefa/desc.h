@@ -36,9 +36,9 @@ enum se_status {
 	SE_REM_FEATURE_MISMATCH = 18,
 };
 
-/* ---- send work request: a meta descriptor, then what its op needs ------------------------- */
+/* ---- send work request: a meta descriptor, then what its op needs ---- */
 
-#define SE_META_OP(ctrl1) ((ctrl1) & 0xf)
+#define SE_META_OP(ctrl1) (0xf & (ctrl1))
 #define SE_META_IMM       0x10 /* ctrl1 */
 #define SE_META_INLINE    0x20
 #define SE_META_EXT       0x40 /* must be zero */
@@ -85,11 +85,11 @@ struct se_wqe {
 	};
 };
 
-#define SE_WQE_64    64
-#define SE_WQE_128   128
-#define SE_INLINE_64 32
+#define SE_WQE_64     64
+#define SE_WQE_128    128
+#define SE_INLINE_64  32
 #define SE_INLINE_MAX 80
-#define SE_LKEY_MASK 0xffffff
+#define SE_LKEY_MASK  0xffffff
 
 _Static_assert(sizeof(struct se_meta) == 32, "meta");
 _Static_assert(offsetof(struct se_meta, dest_qpn) == 4, "dest_qpn");
@@ -108,7 +108,7 @@ static inline uint64_t se_buf_addr(const struct se_buf *b)
 	return (uint64_t)b->addr_hi << 32 | b->addr_lo;
 }
 
-/* ---- receive descriptor --------------------------------------------------------------------- */
+/* ---- receive descriptor ---- */
 
 #define SE_RX_FIRST (1u << 30)
 #define SE_RX_LAST  (1u << 31)
@@ -125,13 +125,13 @@ _Static_assert(sizeof(struct se_rx_desc) == 16, "rx_desc");
 _Static_assert(offsetof(struct se_rx_desc, req_id) == 8, "rx req_id");
 _Static_assert(offsetof(struct se_rx_desc, lkey_ctrl) == 12, "rx lkey");
 
-/* ---- completion ----------------------------------------------------------------------------- */
+/* ---- completion ---- */
 
 #define SE_CQE_PHASE       0x01
 #define SE_CQE_SEND        (1 << 1)
 #define SE_CQE_RECV        (2 << 1)
 #define SE_CQE_IMM         0x08
-#define SE_CQE_OP(op)      (((op) & 7) << 4)
+#define SE_CQE_OP(op)      ((7 & (op)) << 4)
 #define SE_CQE_UNSOLICITED 0x80
 #define SE_AHN_UNKNOWN     0xffff
 
@@ -164,7 +164,7 @@ _Static_assert(offsetof(struct se_cqe, rx.src_qpn) == 10, "cqe src_qpn");
 _Static_assert(offsetof(struct se_cqe, imm) == 12, "cqe imm");
 _Static_assert(offsetof(struct se_cqe, sgid) == 16, "cqe sgid");
 
-/* ---- CQ doorbell ---------------------------------------------------------------------------- */
+/* ---- CQ doorbell ---- */
 
 #define SE_CQ_DB_CONS(db) ((uint16_t)(db))
 #define SE_CQ_DB_ARM      (1u << 31)

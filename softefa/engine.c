@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The device thread. */
 #include "engine.h"
 
@@ -23,17 +23,17 @@
 #include "responder.h"
 #include "settings.h"
 
-#define RECEIVE_BUDGET 64       /* messages per ring and round */
+#define RECEIVE_BUDGET 64 /* messages per ring and round */
 #define TIMER_US       20000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_uint commands; /* that want the lock: the thread lets them in */
 static pthread_t thread;
-static bool running;         /* lock held */
+static bool running; /* lock held */
 static atomic_bool stop;
-static atomic_bool ready;    /* the thread holds its mutex in the fabric */
+static atomic_bool ready; /* the thread holds its mutex in the fabric */
 
-/* ---- lock ---------------------------------------------------------------------------------------- */
+/* ---- lock ---- */
 
 /* What a thread of the application gets back when its command is done. */
 static _Thread_local struct {
@@ -97,7 +97,7 @@ uint64_t se_now_us(void)
 	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
 }
 
-/* ---- rounds ---------------------------------------------------------------------------------------- */
+/* ---- rounds ---- */
 
 static bool deliver(const struct se_msg *msg, int slot)
 {
@@ -196,7 +196,7 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-/* ---- start, stop ------------------------------------------------------------------------------------ */
+/* ---- start, stop ---- */
 
 static int thread_start(void)
 {

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* The shared memory of a host's processes: membership, and numbers unique per device. */
 #include "fabric.h"
 
@@ -42,7 +42,7 @@ static int self = SE_NO_SLOT;
 static bool left; /* at exit: objects destroyed after that have no numbers to give back */
 static char dir[128];
 
-/* ---- locks -------------------------------------------------------------------------------------- */
+/* ---- locks ---- */
 
 static void robust_init(pthread_mutex_t *m)
 {
@@ -67,7 +67,7 @@ static void unlock_fabric(struct fabric *f)
 	pthread_mutex_unlock(&f->lock);
 }
 
-/* ---- members -------------------------------------------------------------------------------------- */
+/* ---- members ---- */
 
 static void forget_rings(int slot, uint64_t incarnation)
 {
@@ -132,7 +132,7 @@ static bool reclaim_dead(void)
 	return any;
 }
 
-/* ---- the file -------------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 static uint64_t namespace_id(const char *path)
 {
@@ -162,7 +162,8 @@ static int make_dir(void)
 	if (lstat(dir, &st))
 		return -errno;
 	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || st.st_mode & 077) {
-		se_log(SE_LOG_ERROR, "%s is not a private folder of user %u", dir, (unsigned)geteuid());
+		se_log(SE_LOG_ERROR, "%s is not a private folder of user %u", dir,
+		       (unsigned)geteuid());
 		return -EACCES;
 	}
 	return 0;
@@ -175,7 +176,9 @@ static struct fabric *map_fabric(int fd)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-/* Fill a new file under a private name, then link it to @path: it appears finished or not at all. */
+/*
+ * Fill a new file under a private name, then link it to @path: it appears finished or not at all.
+ */
 static int create_file(const char *path)
 {
 	char tmp[160];
@@ -249,7 +252,7 @@ static int open_fabric(struct fabric **out)
 	return rc ? rc : -EBUSY;
 }
 
-/* ---- membership -------------------------------------------------------------------------------------- */
+/* ---- membership ---- */
 
 static int claim_slot(void)
 {
@@ -265,7 +268,8 @@ static int claim_slot(void)
 		atomic_store(&m->incarnation, ++fab->last_incarnation);
 		return i;
 	}
-	se_log(SE_LOG_ERROR, "%d processes share domain %s already", SE_MAX_PROC, se_settings()->domain);
+	se_log(SE_LOG_ERROR, "%d processes share domain %s already", SE_MAX_PROC,
+	       se_settings()->domain);
 	return -EUSERS;
 }
 
@@ -415,7 +419,7 @@ void se_mail_wake(struct se_mail *mail)
 		se_mail_kick(mail);
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 int se_fabric_qpn_get(int dev, const uint8_t *used, uint32_t mask, uint32_t max)
 {

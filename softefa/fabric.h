@@ -19,16 +19,18 @@
 #include "gid.h"
 #include "numbers.h"
 
-#define SE_MAX_DEV  64
-#define SE_NO_SLOT  (-1)
+#define SE_MAX_DEV 64
+#define SE_NO_SLOT (-1)
 
-/* Become a member; @start_engine starts the thread that calls se_fabric_hold(). Once per process. */
+/*
+ * Become a member; @start_engine starts the thread that calls se_fabric_hold(). Once per process.
+ */
 int se_fabric_join(int (*start_engine)(void));
 /* Give up all numbers and the slot. */
 void se_fabric_leave(void);
 /* After fork(): forget the membership, it is the parent's. */
 void se_fabric_forget(void);
-int se_fabric_self(void);          /* slot, or SE_NO_SLOT */
+int se_fabric_self(void);                 /* slot, or SE_NO_SLOT */
 uint64_t se_fabric_incarnation(int slot); /* never the same twice; 0: nobody there */
 pid_t se_fabric_pid(int slot);
 const char *se_fabric_dir(void);
@@ -41,13 +43,13 @@ pthread_mutex_t *se_fabric_hold(void);
 /* Is the member that had @incarnation in @slot gone? Cleans up after it when it died. */
 bool se_fabric_gone(int slot, uint64_t incarnation);
 
-/* ---- wake-ups and mail flags of a slot, see link.c ------------------------------------------- */
+/* ---- wake-ups and mail flags of a slot, see link.c ---- */
 
 struct se_mail {
-	_Atomic uint32_t wake;     /* futex: changes with each wake-up */
-	_Atomic uint32_t sleeping; /* the engine is about to wait on it */
-	_Atomic uint64_t ready[SE_MAX_PROC / 64];    /* slots whose ring towards us has news */
-	_Atomic uint64_t ring_from[SE_MAX_PROC];     /* incarnation whose ring towards us exists */
+	_Atomic uint32_t wake;                    /* futex: changes with each wake-up */
+	_Atomic uint32_t sleeping;                /* the engine is about to wait on it */
+	_Atomic uint64_t ready[SE_MAX_PROC / 64]; /* slots whose ring towards us has news */
+	_Atomic uint64_t ring_from[SE_MAX_PROC];  /* incarnation whose ring towards us exists */
 };
 
 struct se_mail *se_fabric_mail(int slot);
@@ -56,7 +58,7 @@ void se_mail_wake(struct se_mail *mail);
 /* Make its engine look around, whatever it does now. */
 void se_mail_kick(struct se_mail *mail);
 
-/* ---- numbers ---------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 /*
  * A QPN whose low bits are free in @used, a table of @mask + 1 flags of the context that asks:
@@ -66,8 +68,8 @@ int se_fabric_qpn_get(int dev, const uint8_t *used, uint32_t mask, uint32_t max)
 void se_fabric_qpn_put(int dev, uint16_t qpn);
 int se_fabric_qpn_owner(int dev, uint16_t qpn); /* slot or SE_NO_SLOT */
 /*
- * What a QP has asked for is void once it is reset, failed or gone: from then on its life is another
- * number.
+ * What a QP has asked for is void once it is reset, failed or gone: from then on its life is
+ * another number.
  */
 uint32_t se_fabric_qpn_life(int dev, uint16_t qpn);
 void se_fabric_qpn_renew(int dev, uint16_t qpn);

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* GIDs: how a device's address is made and recognised. */
 #include "gid.h"
 

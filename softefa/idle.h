@@ -6,8 +6,9 @@
  * While cores are free it spins, with sched_yield(). How long a yield takes tells whether they are:
  * behind threads that spin without yielding it takes a scheduler tick, and then short sleeps are
  * far better (they keep the thread's share small, so that it runs at once when a sleep ends; with
- * sleeps well below 20 us it loses that and waits for the tick again). The longer it had no work, the
- * longer it sleeps: by a hundredth of that time, so that what it costs to wake late stays a hundredth.
+ * sleeps well below 20 us it loses that and waits for the tick again). The longer it had no work,
+ * the longer it sleeps: by a hundredth of that time, so that what it costs to wake late stays a
+ * hundredth.
  */
 #ifndef SE_IDLE_H
 #define SE_IDLE_H
@@ -19,8 +20,8 @@
 
 struct se_idle {
 	uint64_t last_work_us;
-	bool crowded;          /* a yield took long */
-	uint64_t retry_us;     /* when to try yielding again */
+	bool crowded;      /* a yield took long */
+	uint64_t retry_us; /* when to try yielding again */
 	uint32_t backoff_us;
 };
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* softefa: run a command with a software EFA adapter. */
 #include <errno.h>
 #include <getopt.h>
@@ -17,13 +17,15 @@ static void help(FILE *out)
 {
 	fputs("Usage: softefa [--devices N] [--domain NAME] [--set KEY=VALUE]... [--] COMMAND...\n"
 	      "\n"
-	      "Run COMMAND on a machine with N software EFA devices (default 4). Commands of one user\n"
+	      "Run COMMAND on a machine with N software EFA devices (default 4). Commands of one "
+	      "user\n"
 	      "with the same --domain reach each other; each sees the same devices.\n"
 	      "\n"
 	      "Settings:\n",
 	      out);
 	se_settings_print(out);
-	fputs("\nExit status: that of COMMAND; 2: bad arguments; 125: softefa failed; 126, 127: COMMAND\n"
+	fputs("\nExit status: that of COMMAND; 2: bad arguments; 125: softefa failed; 126, 127: "
+	      "COMMAND\n"
 	      "cannot be run, is not found.\n",
 	      out);
 }

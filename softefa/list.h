@@ -10,8 +10,11 @@ struct se_list {
 	struct se_list *next, *prev;
 };
 
-#define SE_LIST_INIT(name) {&(name), &(name)}
-#define se_container(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define SE_LIST_INIT(name) \
+	{ \
+		&(name), &(name) \
+	}
+#define se_container(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 static inline void se_list_init(struct se_list *head)
 {
@@ -48,6 +51,7 @@ static inline void se_list_remove(struct se_list *node)
 
 /* @pos may be removed in the body; @nx is scratch. */
 #define se_list_each(pos, nx, head) \
-	for ((pos) = (head)->next, (nx) = (pos)->next; (pos) != (head); (pos) = (nx), (nx) = (pos)->next)
+	for ((pos) = (head)->next, (nx) = (pos)->next; (pos) != (head); \
+	     (pos) = (nx), (nx) = (pos)->next)
 
 #endif

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Moving bytes, one piece at a time. */
 #include "move.h"
 
@@ -64,8 +64,9 @@ static enum se_move_result blame(int err, const struct iovec *dst, unsigned ndst
 	if (err == -ESRCH)
 		return SE_MOVE_GONE;
 	if (err != -EFAULT) {
-		se_log(SE_LOG_ERROR, "reading the memory of process %d: error %d (see Yama, seccomp)",
-		       (int)pid, -err);
+		se_log(SE_LOG_ERROR,
+		       "reading the memory of process %d: error %d (see Yama, seccomp)", (int)pid,
+		       -err);
 		return SE_MOVE_DENIED;
 	}
 	for (unsigned i = 0; i < ndst; i++)

@@ -30,7 +30,7 @@ struct se_seg {
 
 struct se_msg {
 	uint8_t type;
-	uint8_t op;     /* enum se_op */
+	uint8_t op; /* enum se_op */
 	uint8_t flags;
 	uint8_t status; /* response: enum se_status */
 	uint8_t nseg;

@@ -1,16 +1,16 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* QPNs, AHNs and memory keys of a device. */
 #include "numbers.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define KEY_GENS (1u << (24 - SE_KEY_BITS))
-#define KEY_LIVE (1u << 31)
-#define KEY_GEN(v)  ((v) & 0xff)
+#define KEY_GENS    (1u << (24 - SE_KEY_BITS))
+#define KEY_LIVE    (1u << 31)
+#define KEY_GEN(v)  (0xff & (v))
 #define KEY_SLOT(v) ((int)((v) >> 8 & 0xffff))
 
-/* ---- QPNs ------------------------------------------------------------------------------------ */
+/* ---- QPNs ---- */
 
 int se_numbers_qpn_get(struct se_numbers *d, int slot, const uint8_t *used, uint32_t mask,
 		       uint32_t max)
@@ -34,7 +34,7 @@ void se_numbers_qpn_put(struct se_numbers *d, uint16_t qpn)
 	d->qp_count--;
 }
 
-/* ---- AHNs ------------------------------------------------------------------------------------ */
+/* ---- AHNs ---- */
 
 /* The number of @gid, or a free one for it, or 0. */
 static uint32_t find_ahn(struct se_numbers *d, const struct se_gid *gid, uint32_t max)
@@ -81,7 +81,7 @@ void se_numbers_ahn_put(struct se_numbers *d, int slot, uint16_t ahn)
 		d->ah_count--;
 }
 
-/* ---- memory keys ------------------------------------------------------------------------------ */
+/* ---- memory keys ---- */
 
 int se_numbers_key_get(struct se_numbers *d, int slot, uint32_t max, uint32_t *key)
 {
@@ -114,7 +114,7 @@ bool se_numbers_key_live(const struct se_numbers *d, uint32_t key, int slot)
 	return v == (KEY_LIVE | (uint32_t)slot << 8 | key >> SE_KEY_BITS);
 }
 
-/* ---- what is only counted ---------------------------------------------------------------------- */
+/* ---- what is only counted ---- */
 
 int se_numbers_count(struct se_numbers *d, int slot, enum se_counted what, uint32_t max)
 {
@@ -133,7 +133,7 @@ void se_numbers_uncount(struct se_numbers *d, int slot, enum se_counted what)
 	d->counted[what][slot]--;
 }
 
-/* ---- reclaiming -------------------------------------------------------------------------------- */
+/* ---- reclaiming ---- */
 
 static void reclaim_qpns(struct se_numbers *d, int slot)
 {

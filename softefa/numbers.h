@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The numbers of one device: QPNs, AHNs and memory keys, and which member of the fabric has which;
- * and how many it has of what needs no number. Tables in shared memory; the caller serialises what changes them. A member may die at any
- * instruction of it: se_numbers_reclaim() makes good what that leaves.
+ * and how many it has of what needs no number. Tables in shared memory; the caller serialises what
+ * changes them. A member may die at any instruction of it: se_numbers_reclaim() makes good what
+ * that leaves.
  */
 #ifndef SE_NUMBERS_H
 #define SE_NUMBERS_H
@@ -13,10 +14,10 @@
 
 #include "gid.h"
 
-#define SE_MAX_PROC 128 /* members, known by their slots */
-#define SE_MAX_AHN  16384
-#define SE_KEY_BITS 18
-#define SE_KEYS     (1u << SE_KEY_BITS)
+#define SE_MAX_PROC       128 /* members, known by their slots */
+#define SE_MAX_AHN        16384
+#define SE_KEY_BITS       18
+#define SE_KEYS           (1u << SE_KEY_BITS)
 #define SE_KEY_INDEX(key) ((key) & (SE_KEYS - 1))
 
 enum se_counted { SE_COUNT_PD, SE_COUNT_CQ, SE_COUNTED };
@@ -35,7 +36,7 @@ struct se_numbers {
 	/* These are read without a lock. */
 	_Atomic uint16_t qpn_owner[1 << 16]; /* slot + 1 */
 	_Atomic uint32_t qpn_life[1 << 16];
-	_Atomic uint32_t key[SE_KEYS];       /* live, slot, generation */
+	_Atomic uint32_t key[SE_KEYS]; /* live, slot, generation */
 	struct se_numbers_ah ah[SE_MAX_AHN];
 };
 

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Queue pairs: objects and states. */
 #include "qp.h"
 
@@ -20,7 +20,7 @@
 struct se_list se_qps = SE_LIST_INIT(se_qps);
 static struct se_qp **by_qpn[SE_MAX_DEV];
 
-/* ---- create, destroy -------------------------------------------------------------------------- */
+/* ---- create, destroy ---- */
 
 static int cap_check(const struct se_qp_attr *a)
 {
@@ -48,7 +48,8 @@ static int attr_check(const struct se_qp_attr *a)
 {
 	uint32_t caps = se_settings()->caps;
 
-	if ((a->unsolicited && !(caps & CAP_UNSOLICITED)) || (a->req_id_64 && !(caps & CAP_REQ_ID_64)))
+	if ((a->unsolicited && !(caps & CAP_UNSOLICITED)) ||
+	    (a->req_id_64 && !(caps & CAP_REQ_ID_64)))
 		return -EOPNOTSUPP;
 	if (a->unsolicited && a->type != SE_QPT_SRD)
 		return -EINVAL;
@@ -89,7 +90,8 @@ static void queues_fini(struct se_qp *qp)
 static int qpn_init(struct se_qp *qp)
 {
 	struct se_ctx *ctx = qp->obj.ctx;
-	int qpn = se_fabric_qpn_get((int)ctx->dev, ctx->qpn_used, ctx->qpn_mask, se_settings()->max_qp);
+	int qpn = se_fabric_qpn_get((int)ctx->dev, ctx->qpn_used, ctx->qpn_mask,
+				    se_settings()->max_qp);
 
 	if (qpn < 0)
 		return qpn;
@@ -187,7 +189,7 @@ void se_qp_forget_all(void)
 	}
 }
 
-/* ---- states --------------------------------------------------------------------------------------- */
+/* ---- states ---- */
 
 /* What a transition must and may bring; from and to RESET and ERR is checked apart. */
 struct transition {
@@ -219,7 +221,8 @@ static int transition_check(const struct se_qp *qp, enum se_qp_state to, uint32_
 
 		if (t->from != qp->state || t->to != to)
 			continue;
-		if ((mask & t->must) != t->must || mask & ~(t->must | t->may) || mask & may_srd_only)
+		if ((mask & t->must) != t->must || mask & ~(t->must | t->may) ||
+		    mask & may_srd_only)
 			return -EINVAL;
 		return 0;
 	}

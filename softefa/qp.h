@@ -40,20 +40,20 @@ struct se_sq {
 	struct se_region mem;
 	uint8_t *ring;
 	uint32_t depth, stride;
-	uint16_t fetched;        /* against the doorbell */
-	uint32_t outstanding;    /* fetched, not completed */
-	struct se_tx *tx;        /* depth of them */
-	uint32_t fresh;          /* tx from here on were never used */
-	struct se_list free;     /* used ones that are free again */
-	struct se_list unsent;   /* tx fetched, not on their way yet */
+	uint16_t fetched;      /* against the doorbell */
+	uint32_t outstanding;  /* fetched, not completed */
+	struct se_tx *tx;      /* depth of them */
+	uint32_t fresh;        /* tx from here on were never used */
+	struct se_list free;   /* used ones that are free again */
+	struct se_list unsent; /* tx fetched, not on their way yet */
 };
 
 struct se_rq {
 	struct se_region mem;
 	struct se_rx_desc *ring;
-	uint32_t depth;          /* descriptors */
-	uint16_t consumed;       /* against the doorbell */
-	struct se_list parked;   /* struct se_rx that wait for a receive */
+	uint32_t depth;        /* descriptors */
+	uint16_t consumed;     /* against the doorbell */
+	struct se_list parked; /* struct se_rx that wait for a receive */
 };
 
 struct se_qp {

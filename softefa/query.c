@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* What the device tells of itself. */
 #include <endian.h>
 #include <errno.h>
@@ -184,7 +184,8 @@ int se_query_gid_entry(struct se_cmd *c)
 	if (!rc)
 		rc = se_cmd_in(c, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, &index, sizeof(index));
 	if (!rc)
-		rc = se_cmd_in_optional(c, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, &flags, sizeof(flags));
+		rc = se_cmd_in_optional(c, UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, &flags,
+					sizeof(flags));
 	if (rc)
 		return rc;
 	if (index || flags)
@@ -203,7 +204,8 @@ int se_query_gid_table(struct se_cmd *c)
 
 	rc = se_cmd_in(c, UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, &entry_size, sizeof(entry_size));
 	if (!rc)
-		rc = se_cmd_in_optional(c, UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, &flags, sizeof(flags));
+		rc = se_cmd_in_optional(c, UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, &flags,
+					sizeof(flags));
 	if (rc)
 		return rc;
 	if (flags || !entry_size || !room || room->len < entry_size)

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Receive rings. */
 #include "recv.h"
 
@@ -7,8 +7,8 @@
 
 uint16_t se_recv_posted(const struct se_qp *qp)
 {
-	uint16_t db = (uint16_t)atomic_load_explicit((_Atomic uint32_t *)(void *)(qp->db.va + SE_RQ_DB),
-						     memory_order_acquire);
+	uint16_t db = (uint16_t)atomic_load_explicit(
+		(_Atomic uint32_t *)(void *)(qp->db.va + SE_RQ_DB), memory_order_acquire);
 
 	return (uint16_t)(db - qp->rq.consumed);
 }

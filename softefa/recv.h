@@ -14,7 +14,9 @@ struct se_recv {
 	struct se_seg seg[SE_RECV_SGE]; /* by iova */
 };
 
-/* Descriptors that are posted and not taken; more than the ring has when the doorbell is nonsense. */
+/*
+ * Descriptors that are posted and not taken; more than the ring has when the doorbell is nonsense.
+ */
 uint16_t se_recv_posted(const struct se_qp *qp);
 /* Take the next one. 0, -EAGAIN (none posted) or -EINVAL (the ring makes no sense). */
 int se_recv_take(struct se_qp *qp, struct se_recv *recv);

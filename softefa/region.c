@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Mappable memory: first fit in the holes of a sparse file. */
 #include "region.h"
 
@@ -52,7 +52,7 @@ static int take(struct se_space *s, uint64_t len, uint64_t *off)
 {
 	struct se_list *n, *nx;
 
-	se_list_each(n, nx, &s->holes) {
+	se_list_each (n, nx, &s->holes) {
 		struct hole *h = se_container(n, struct hole, node);
 
 		if (h->len < len)
@@ -139,8 +139,8 @@ void se_region_fini(struct se_region *r, struct se_space *s)
 		return;
 	munmap(r->va, r->len);
 	/* Zero for the next user. Where that fails the pages stay and the extent is not reused. */
-	if (s->fd >= 0 && fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)r->off,
-				    (off_t)r->len) == 0)
+	if (s->fd >= 0 && fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				    (off_t)r->off, (off_t)r->len) == 0)
 		give(s, r->off, r->len);
 	memset(r, 0, sizeof(*r));
 }

@@ -15,7 +15,7 @@
 
 /* The address space of one command fd. */
 struct se_space {
-	int fd; /* the number under which the application knows it now; -1: gone */
+	int fd;               /* the number under which the application knows it now; -1: gone */
 	struct se_list holes; /* free extents below top, in order */
 	uint64_t top;
 	struct se_db_page *db[SE_DB_PAGES];
@@ -36,7 +36,9 @@ struct se_region {
 int se_region_init(struct se_region *r, struct se_space *s, size_t len);
 void se_region_fini(struct se_region *r, struct se_space *s);
 
-/* A zeroed 64-byte doorbell slot. Slots are dense in pages of their own: polling is a linear scan. */
+/*
+ * A zeroed 64-byte doorbell slot. Slots are dense in pages of their own: polling is a linear scan.
+ */
 struct se_doorbell {
 	uint64_t page_off;
 	uint32_t in_page;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Work requests, from doorbell to completion. */
 #include "requester.h"
 
@@ -21,7 +21,7 @@ static struct se_list in_flight = SE_LIST_INIT(in_flight); /* SE_TX_SENT and SE_
 static struct se_list moving = SE_LIST_INIT(moving);
 static unsigned outstanding, waiting; /* requests not free; of these, SE_TX_DONE */
 
-/* ---- request structures ----------------------------------------------------------------------- */
+/* ---- request structures ---- */
 
 int se_requester_init(struct se_qp *qp)
 {
@@ -86,7 +86,7 @@ static struct se_tx *tx_find(uint64_t t)
 	return &qp->sq.tx[index];
 }
 
-/* ---- completion --------------------------------------------------------------------------------- */
+/* ---- completion ---- */
 
 static void push_completion(const struct se_tx *tx)
 {
@@ -138,7 +138,7 @@ static unsigned retry_completions(struct se_cq *cq)
 	return n;
 }
 
-/* ---- checks of a work request ---------------------------------------------------------------------- */
+/* ---- checks of a work request ---- */
 
 static enum se_status check_op(const struct se_qp *qp, const struct se_meta *m)
 {
@@ -176,7 +176,8 @@ static enum se_status set_inline(struct se_msg *msg, const struct se_qp *qp, con
 }
 
 /* The local buffers, with the addresses they have in this process: the responder reads them. */
-static enum se_status set_segments(struct se_msg *msg, const struct se_qp *qp, const struct se_wqe *w)
+static enum se_status set_segments(struct se_msg *msg, const struct se_qp *qp,
+				   const struct se_wqe *w)
 {
 	const struct se_buf *buf = msg->op == SE_OP_SEND ? w->sgl : &w->rdma.local;
 	uint32_t access = msg->op == SE_OP_READ ? SE_LOCAL_WRITE : 0;
@@ -186,7 +187,8 @@ static enum se_status set_segments(struct se_msg *msg, const struct se_qp *qp, c
 		return SE_BAD_LENGTH;
 	for (unsigned i = 0; i < w->meta.length; i++) {
 		uint32_t key = buf[i].key & SE_LKEY_MASK;
-		uint64_t here = se_mr_resolve(qp->pd, key, se_buf_addr(&buf[i]), buf[i].length, access);
+		uint64_t here =
+			se_mr_resolve(qp->pd, key, se_buf_addr(&buf[i]), buf[i].length, access);
 
 		if (!here)
 			return SE_INVALID_LKEY;
@@ -248,7 +250,7 @@ static enum se_status prepare(struct se_tx *tx, const struct se_wqe *w)
 	return st ? st : set_remote(msg, w);
 }
 
-/* ---- sending ------------------------------------------------------------------------------------ */
+/* ---- sending ---- */
 
 /* A UD sender never learns what became of its message. */
 static void refused(struct se_tx *tx, enum se_status status)
@@ -308,7 +310,7 @@ static unsigned send_unsent(struct se_qp *qp)
 	return n;
 }
 
-/* ---- doorbell -------------------------------------------------------------------------------------- */
+/* ---- doorbell ---- */
 
 static void start(struct se_qp *qp, const struct se_wqe *w)
 {
@@ -351,22 +353,23 @@ static unsigned fetch(struct se_qp *qp)
 	if (!n || qp->state < SE_RTS)
 		return 0;
 	if (n > sq->depth - sq->outstanding) {
-		se_log(SE_LOG_ERROR, "qp %u: doorbell %u is %u past %u, only %u of %u are free", qp->qpn,
-		       db, n, sq->fetched, sq->depth - sq->outstanding, sq->depth);
+		se_log(SE_LOG_ERROR, "qp %u: doorbell %u is %u past %u, only %u of %u are free",
+		       qp->qpn, db, n, sq->fetched, sq->depth - sq->outstanding, sq->depth);
 		sq->fetched = db;
 		se_qp_fail(qp);
 		return 1;
 	}
 	memset(&w, 0, sizeof(w));
 	for (uint16_t i = 0; i < n; i++) {
-		memcpy(&w, sq->ring + (size_t)(sq->fetched & (sq->depth - 1)) * sq->stride, sq->stride);
+		memcpy(&w, sq->ring + (size_t)(sq->fetched & (sq->depth - 1)) * sq->stride,
+		       sq->stride);
 		sq->fetched++;
 		start(qp, &w);
 	}
 	return n;
 }
 
-/* ---- answers --------------------------------------------------------------------------------------- */
+/* ---- answers ---- */
 
 static void read_granted(struct se_tx *tx, const struct se_msg *answer)
 {
@@ -406,7 +409,7 @@ static unsigned move_reads(void)
 	struct se_list *n, *nx;
 	unsigned did = 0;
 
-	se_list_each(n, nx, &moving) {
+	se_list_each (n, nx, &moving) {
 		struct se_tx *tx = se_container(n, struct se_tx, node);
 
 		did++;
@@ -433,14 +436,14 @@ static unsigned move_reads(void)
 	return did;
 }
 
-/* ---- rounds ------------------------------------------------------------------------------------------ */
+/* ---- rounds ---- */
 
 unsigned se_requester_poll(void)
 {
 	struct se_list *n, *nx;
 	unsigned did = 0;
 
-	se_list_each(n, nx, &se_qps) {
+	se_list_each (n, nx, &se_qps) {
 		struct se_qp *qp = se_container(n, struct se_qp, node);
 
 		if (qp->failed)
@@ -464,7 +467,7 @@ void se_requester_timers(uint64_t now_us)
 	uint64_t alive[SE_MAX_PROC] = {0}; /* incarnations asked about in this round */
 	struct se_list *n, *nx;
 
-	se_list_each(n, nx, &in_flight) {
+	se_list_each (n, nx, &in_flight) {
 		struct se_tx *tx = se_container(n, struct se_tx, node);
 
 		if (tx->state == SE_TX_NOBODY) {
@@ -501,7 +504,7 @@ void se_requester_forsake(const struct se_pd *pd, uint16_t ahn)
 {
 	struct se_list *n, *nx;
 
-	se_list_each(n, nx, &se_qps) {
+	se_list_each (n, nx, &se_qps) {
 		struct se_qp *qp = se_container(n, struct se_qp, node);
 
 		for (uint32_t i = 0; qp->pd == pd && i < qp->sq.fresh; i++) {

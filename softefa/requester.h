@@ -10,12 +10,12 @@
 #include "qp.h"
 
 enum se_tx_state {
-	SE_TX_FREE,    /* on qp->sq.free */
-	SE_TX_UNSENT,  /* on qp->sq.unsent: no room in the ring yet */
-	SE_TX_SENT,    /* with the responder; on the list of requests in flight */
-	SE_TX_NOBODY,  /* no such host: on its way into a timeout */
-	SE_TX_MOVING,  /* RDMA read: bytes are coming in */
-	SE_TX_DONE,    /* on cq->waiting: no room for the completion */
+	SE_TX_FREE,   /* on qp->sq.free */
+	SE_TX_UNSENT, /* on qp->sq.unsent: no room in the ring yet */
+	SE_TX_SENT,   /* with the responder; on the list of requests in flight */
+	SE_TX_NOBODY, /* no such host: on its way into a timeout */
+	SE_TX_MOVING, /* RDMA read: bytes are coming in */
+	SE_TX_DONE,   /* on cq->waiting: no room for the completion */
 };
 
 /* A work request from fetch to completion. */
@@ -27,7 +27,7 @@ struct se_tx {
 	uint16_t ahn;
 	uint8_t status;
 	uint64_t req_id;
-	int slot;             /* of the responder */
+	int slot; /* of the responder */
 	uint64_t incarnation;
 	uint64_t deadline_us;
 	struct se_seg remote; /* RDMA read: where the responder said the bytes are */

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests of other QPs: checked, carried out, answered. */
 #include "responder.h"
 
@@ -28,7 +28,8 @@ bool se_responder_request(const struct se_msg *msg, int slot)
 		return false;
 	memcpy(&rx->msg, msg, offsetof(struct se_msg, data));
 	if (msg->flags & SE_MSG_INLINE)
-		memcpy(rx->msg.data, msg->data, msg->len <= SE_INLINE_MAX ? msg->len : SE_INLINE_MAX);
+		memcpy(rx->msg.data, msg->data,
+		       msg->len <= SE_INLINE_MAX ? msg->len : SE_INLINE_MAX);
 	rx->slot = slot;
 	rx->incarnation = se_fabric_incarnation(slot);
 	rx->state = SE_RX_ARRIVED;
@@ -37,7 +38,7 @@ bool se_responder_request(const struct se_msg *msg, int slot)
 	return true;
 }
 
-/* ---- waiting for a receive ------------------------------------------------------------------------------- */
+/* ---- waiting for a receive ---- */
 
 /* Wait for a receive, as long as the sender's retries last. */
 static void park(struct se_rx *rx, uint64_t now_us)
@@ -88,7 +89,7 @@ static void placed(struct se_rx *rx, uint64_t now_us)
 	se_rx_moved(rx, SE_OK, SE_OK);
 }
 
-/* ---- moving ---------------------------------------------------------------------------------------------- */
+/* ---- moving ---- */
 
 /* The fault is the sender's: nothing arrived here. */
 static void abandon(struct se_rx *rx, enum se_status status)
@@ -147,7 +148,7 @@ static void start_move(struct se_rx *rx, uint64_t now_us)
 	move(rx, now_us);
 }
 
-/* ---- the rules ------------------------------------------------------------------------------------------- */
+/* ---- the rules ---- */
 
 /* Cut the GRH room off the front of the receive; what is in it is unspecified, here zero. */
 static int skip_grh(struct se_rx *rx)
@@ -267,7 +268,7 @@ static void execute(struct se_rx *rx, uint64_t now_us)
 	}
 }
 
-/* ---- rounds ------------------------------------------------------------------------------------------------ */
+/* ---- rounds ---- */
 
 /* SRD keeps no order: one of the oldest few, and now and then one is left for a later round. */
 static struct se_rx *pick(void)
@@ -310,7 +311,7 @@ static unsigned run_busy(uint64_t now_us)
 	struct se_list *n, *nx;
 	unsigned did = 0;
 
-	se_list_each(n, nx, &se_rx_busy) {
+	se_list_each (n, nx, &se_rx_busy) {
 		struct se_rx *rx = se_container(n, struct se_rx, node);
 
 		switch (rx->state) {
@@ -335,7 +336,7 @@ static unsigned run_parked(struct se_qp *qp, uint64_t now_us)
 	struct se_list *n, *nx;
 	unsigned did = 0;
 
-	se_list_each(n, nx, &qp->rq.parked) {
+	se_list_each (n, nx, &qp->rq.parked) {
 		struct se_rx *rx = se_container(n, struct se_rx, node);
 
 		if (!se_recv_posted(qp) && now_us < rx->rnr_deadline_us)
@@ -351,7 +352,7 @@ unsigned se_responder_poll(uint64_t now_us)
 	unsigned did = run_arrived(now_us) + run_busy(now_us);
 	struct se_list *n, *nx;
 
-	se_list_each(n, nx, &se_qps) {
+	se_list_each (n, nx, &se_qps) {
 		struct se_qp *qp = se_container(n, struct se_qp, node);
 
 		/* A QP in error gives back its receives. */
@@ -368,10 +369,11 @@ static void drop_unwanted(struct se_list *parked, uint64_t *alive)
 {
 	struct se_list *n, *nx;
 
-	se_list_each(n, nx, parked) {
+	se_list_each (n, nx, parked) {
 		struct se_rx *rx = se_container(n, struct se_rx, node);
 
-		if (alive[rx->slot] != rx->incarnation && !se_fabric_gone(rx->slot, rx->incarnation))
+		if (alive[rx->slot] != rx->incarnation &&
+		    !se_fabric_gone(rx->slot, rx->incarnation))
 			alive[rx->slot] = rx->incarnation;
 		if (!se_rx_wanted(rx))
 			se_rx_finish(rx, SE_REM_ABORT);
@@ -383,7 +385,7 @@ void se_responder_timers(void)
 	uint64_t alive[SE_MAX_PROC] = {0}; /* incarnations asked about in this round */
 	struct se_list *n, *nx;
 
-	se_list_each(n, nx, &se_qps)
+	se_list_each (n, nx, &se_qps)
 		drop_unwanted(&se_container(n, struct se_qp, node)->rq.parked, alive);
 }
 
@@ -410,9 +412,9 @@ static void orphan_all(struct se_qp *qp, bool flush)
 {
 	struct se_list *n, *nx;
 
-	se_list_each(n, nx, &qp->rq.parked)
+	se_list_each (n, nx, &qp->rq.parked)
 		orphan(se_container(n, struct se_rx, node), flush);
-	se_list_each(n, nx, &se_rx_busy) {
+	se_list_each (n, nx, &se_rx_busy) {
 		struct se_rx *rx = se_container(n, struct se_rx, node);
 
 		if (rx->qp == qp)
@@ -434,7 +436,7 @@ void se_responder_forget_all(void)
 {
 	struct se_list *n, *nx;
 
-	se_list_each(n, nx, &se_qps)
+	se_list_each (n, nx, &se_qps)
 		se_rx_forget(&se_container(n, struct se_qp, node)->rq.parked);
 	se_rx_forget(&arrived);
 	narrived = 0;

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Requests: their memory, their completion at the receiver, their answer. */
 #include "rx.h"
 
@@ -55,7 +55,7 @@ bool se_rx_wanted(const struct se_rx *rx)
 	       se_fabric_qpn_life(rx->msg.src_dev % SE_MAX_DEV, rx->msg.src_qpn) == rx->msg.life;
 }
 
-/* ---- answering -------------------------------------------------------------------------------- */
+/* ---- answering ---- */
 
 bool se_rx_answer(struct se_rx *rx)
 {
@@ -87,7 +87,7 @@ void se_rx_finish(struct se_rx *rx, enum se_status status)
 	se_rx_answer(rx);
 }
 
-/* ---- completing ------------------------------------------------------------------------------- */
+/* ---- completing ---- */
 
 static bool needs_cqe(const struct se_rx *rx)
 {
@@ -104,7 +104,8 @@ static void push_completion(const struct se_rx *rx)
 	struct se_cqe e = {
 		.req_id = rx->took ? rx->recv.req_id : 0,
 		.status = rx->rx_status,
-		.flags = (uint8_t)(SE_CQE_RECV | SE_CQE_OP(m->op) | (rx->took ? 0 : SE_CQE_UNSOLICITED) |
+		.flags = (uint8_t)(SE_CQE_RECV | SE_CQE_OP(m->op) |
+				   (rx->took ? 0 : SE_CQE_UNSOLICITED) |
 				   (m->flags & SE_MSG_IMM ? SE_CQE_IMM : 0)),
 		.qpn = rx->qp->qpn,
 		.rx = {.length = (uint16_t)len,
@@ -162,7 +163,7 @@ void se_rx_forget(struct se_list *list)
 {
 	struct se_list *n, *nx;
 
-	se_list_each(n, nx, list)
+	se_list_each (n, nx, list)
 		free(se_container(n, struct se_rx, node));
 	se_list_init(list);
 }

@@ -20,17 +20,17 @@ enum se_rx_state {
 struct se_rx {
 	struct se_list node;
 	enum se_rx_state state;
-	struct se_qp *qp;         /* NULL once it has none any more */
-	int slot;                 /* who asks */
+	struct se_qp *qp; /* NULL once it has none any more */
+	int slot;         /* who asks */
 	uint64_t incarnation;
 	uint64_t rnr_deadline_us; /* 0: not waiting */
 	uint8_t defers;
-	uint8_t status;           /* to the requester */
-	uint8_t rx_status;        /* to the receiver */
-	bool took;                /* recv, which must complete */
-	bool placed;              /* the bytes are there already */
-	struct se_seg grant;      /* RDMA read */
-	struct se_seg target;     /* RDMA write */
+	uint8_t status;       /* to the requester */
+	uint8_t rx_status;    /* to the receiver */
+	bool took;            /* recv, which must complete */
+	bool placed;          /* the bytes are there already */
+	struct se_seg grant;  /* RDMA read */
+	struct se_seg target; /* RDMA write */
 	struct se_move move;
 	struct se_msg msg;
 	struct se_recv recv;

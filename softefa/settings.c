@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Settings: parsing, checking and printing the table. */
 #include "settings.h"
 
@@ -65,10 +65,10 @@ static int apply_one(struct se_settings *s, const char *part, size_t len, char *
 	snprintf(text, sizeof(text), "%.*s", (int)vlen, eq + 1);
 	errno = 0;
 	v = strtoull(text, &end, 0);
-	if (vlen == 0 || vlen >= sizeof(text) || *end || !isdigit((unsigned char)text[0]) || errno ||
-	    v < t->min || v > t->max) {
-		snprintf(err, errlen, "%s=%.*s is not a number in %u ... %u", t->name, (int)vlen, eq + 1,
-			 t->min, t->max);
+	if (vlen == 0 || vlen >= sizeof(text) || *end || !isdigit((unsigned char)text[0]) ||
+	    errno || v < t->min || v > t->max) {
+		snprintf(err, errlen, "%s=%.*s is not a number in %u ... %u", t->name, (int)vlen,
+			 eq + 1, t->min, t->max);
 		return -EINVAL;
 	}
 	*value_of(s, t) = (uint32_t)v;
@@ -97,8 +97,8 @@ int se_settings_domain(struct se_settings *s, const char *name, char *err, size_
 		if (!isalnum((unsigned char)name[i]) && !strchr("-_.", name[i]))
 			len = 0;
 	if (len == 0 || len >= sizeof(s->domain) || name[0] == '.') {
-		snprintf(err, errlen, "domain '%s' is not 1 ... %zu of letters, digits, - _ .", name,
-			 sizeof(s->domain) - 1);
+		snprintf(err, errlen, "domain '%s' is not 1 ... %zu of letters, digits, - _ .",
+			 name, sizeof(s->domain) - 1);
 		return -EINVAL;
 	}
 	memcpy(s->domain, name, len + 1);
@@ -112,9 +112,11 @@ void se_settings_print(FILE *out)
 		const struct setting *t = &table[i];
 
 		if (t->base == 'x')
-			fprintf(out, "  %-15s %#10x %#6x %#10x  %s\n", t->name, t->def, t->min, t->max, t->text);
+			fprintf(out, "  %-15s %#10x %#6x %#10x  %s\n", t->name, t->def, t->min,
+				t->max, t->text);
 		else
-			fprintf(out, "  %-15s %10u %6u %10u  %s\n", t->name, t->def, t->min, t->max, t->text);
+			fprintf(out, "  %-15s %10u %6u %10u  %s\n", t->name, t->def, t->min, t->max,
+				t->text);
 	}
 }
 

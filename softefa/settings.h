@@ -8,8 +8,8 @@
 #include <stdio.h>
 
 /*
- * X(name, printed as, default, min, max, text). Defaults imitate the second EFA generation, except that RDMA
- * write is on: perftest of Debian 12 knows no later part id (see docs/softefa.md).
+ * X(name, printed as, default, min, max, text). Defaults imitate the second EFA generation, except
+ * that RDMA write is on: perftest of Debian 12 knows no later part id (see docs/softefa.md).
  */
 #define SE_SETTINGS(X) \
 	X(devices, u, 4, 1, 64, "number of devices, efa_0 ...") \
@@ -38,7 +38,8 @@
 	X(reorder, u, 8, 0, 64, "window in which deliveries are permuted; 0: in order") \
 	X(rnr_timer_us, u, 100, 1, 1000000, "first wait of an RNR retry; doubles with each retry") \
 	X(timeout_ms, u, 1000, 1, 600000, "silence after which a peer counts as unreachable") \
-	X(spin_us, u, 1000, 0, 1000000, "how long an idle device thread spins while cores are free") \
+	X(spin_us, u, 1000, 0, 1000000, \
+	  "how long an idle device thread spins while cores are free") \
 	X(log, u, 1, 0, 3, "0 nothing, 1 errors, 2 commands, 3 all")
 
 struct se_settings {

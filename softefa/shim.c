@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The functions of libc that this library replaces when it is preloaded. Each passes through at
  * once what is not for /dev/infiniband/uverbsN or one of our command fds.
@@ -34,7 +34,7 @@
 #define MINOR        192 /* of uverbs0 */
 #define NETLINK_RDMA 20
 
-/* ---- what is ours ------------------------------------------------------------------------------ */
+/* ---- what is ours ---- */
 
 /* The device of a uverbs path; -1: another path; -2: a uverbs path without a device. */
 static int device_of(const char *path)
@@ -101,7 +101,7 @@ static bool number_may_be_command(int fd)
 	       atomic_load_explicit(&numbers[fd / 64], memory_order_relaxed) >> (fd % 64) & 1;
 }
 
-/* ---- open ---------------------------------------------------------------------------------------- */
+/* ---- open ---- */
 
 static void in_child(void)
 {
@@ -143,14 +143,14 @@ static int open_path(int dir, const char *path, int flags, int mode)
 	return dev == -1 ? se_real.openat(dir, path, flags, mode) : open_device(dev, flags);
 }
 
-#define NEEDS_MODE(flags) ((flags) & O_CREAT || ((flags) & O_TMPFILE) == O_TMPFILE)
+#define NEEDS_MODE(flags) (O_CREAT & (flags) || (O_TMPFILE & (flags)) == O_TMPFILE)
 
 #define OPEN(name) \
 	EXPORT int name(const char *path, int flags, ...) \
 	{ \
 		int mode = 0; \
 		va_list ap; \
- \
+\
 		if (NEEDS_MODE(flags)) { \
 			va_start(ap, flags); \
 			mode = va_arg(ap, int); \
@@ -164,7 +164,7 @@ static int open_path(int dir, const char *path, int flags, int mode)
 	{ \
 		int mode = 0; \
 		va_list ap; \
- \
+\
 		if (NEEDS_MODE(flags)) { \
 			va_start(ap, flags); \
 			mode = va_arg(ap, int); \
@@ -204,7 +204,7 @@ EXPORT int __openat64_2(int dir, const char *path, int flags)
 	return open_path(dir, path, flags, 0);
 }
 
-/* ---- stat ------------------------------------------------------------------------------------------ */
+/* ---- stat ---- */
 
 static int stat_path(int dir, const char *path, struct stat *st, int flags)
 {
@@ -331,7 +331,7 @@ EXPORT int access(const char *path, int mode)
 	return -1;
 }
 
-/* ---- the command fd ------------------------------------------------------------------------------------ */
+/* ---- the command fd ---- */
 
 EXPORT int ioctl(int fd, unsigned long request, ...)
 {

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Building the /sys tree. */
 #include "sysfs.h"
 
@@ -50,7 +50,7 @@ static void folder(struct tree *t, const char *dir, const char *name)
 }
 
 __attribute__((format(printf, 4, 5))) static void file(struct tree *t, const char *dir,
-							const char *name, const char *fmt, ...)
+						       const char *name, const char *fmt, ...)
 {
 	char path[PATH_LEN];
 	va_list ap;
@@ -73,7 +73,7 @@ __attribute__((format(printf, 4, 5))) static void file(struct tree *t, const cha
 }
 
 __attribute__((format(printf, 4, 5))) static void link_to(struct tree *t, const char *dir,
-							   const char *name, const char *fmt, ...)
+							  const char *name, const char *fmt, ...)
 {
 	char path[PATH_LEN], target[PATH_LEN];
 	va_list ap;

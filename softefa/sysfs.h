@@ -11,6 +11,7 @@
  * Make the tree for @s, or find the one made before: it depends on nothing but the settings. Its
  * path is short, as the readers' buffers are. 0 or -errno, with the reason in @err.
  */
-int se_sysfs_make(const struct se_settings *s, char *path, size_t pathlen, char *err, size_t errlen);
+int se_sysfs_make(const struct se_settings *s, char *path, size_t pathlen, char *err,
+		  size_t errlen);
 
 #endif

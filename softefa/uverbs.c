@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Dispatch of commands. */
 #include "uverbs.h"
 
@@ -22,7 +22,7 @@ struct method {
 
 #define EX(cmd) (IB_USER_VERBS_CMD_FLAG_EXTENDED | (cmd))
 
-/* Commands that travel in their old form inside INVOKE_WRITE, with the sizes that a kernel wants. */
+/* Commands that travel in their old form inside INVOKE_WRITE, with the sizes a kernel wants. */
 static const struct {
 	uint32_t cmd;
 	uint16_t in, out;
@@ -63,6 +63,7 @@ static int write_command(struct se_cmd *c)
 	return -EOPNOTSUPP;
 }
 
+/* clang-format off */
 static const struct method methods[] = {
 	{UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE, write_command,
 	 {UVERBS_ATTR_CORE_IN, UVERBS_ATTR_CORE_OUT, UVERBS_ATTR_WRITE_CMD, UVERBS_ATTR_UHW_IN,
@@ -108,6 +109,7 @@ static const struct method methods[] = {
 	{UVERBS_OBJECT_QP, UVERBS_METHOD_QP_DESTROY, se_verbs_destroy_qp,
 	 {UVERBS_ATTR_DESTROY_QP_HANDLE, UVERBS_ATTR_DESTROY_QP_RESP, END}},
 };
+/* clang-format on */
 
 static const struct method *find(const struct se_cmd_hdr *h)
 {

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-3-Clause
+/* SPDX-License-Identifier: BSD-3-Clause */
 /* Commands that make, change and destroy objects: arguments in, one call, answers out. */
 #include <errno.h>
 #include <rdma/ib_user_ioctl_cmds.h>
@@ -26,7 +26,7 @@ static struct se_pd *pd_of(struct se_cmd *c, uint32_t handle)
 	return o ? OBJ(se_pd, o) : NULL;
 }
 
-/* ---- PD, MR, AH ------------------------------------------------------------------------------ */
+/* ---- PD, MR, AH ---- */
 
 int se_verbs_alloc_pd(struct se_cmd *c)
 {
@@ -138,7 +138,7 @@ int se_verbs_destroy_ah(struct se_cmd *c)
 	return rc ? rc : se_ah_destroy(OBJ(se_ah, o));
 }
 
-/* ---- channels, CQ ------------------------------------------------------------------------------ */
+/* ---- channels, CQ ---- */
 
 int se_verbs_create_channel(struct se_cmd *c)
 {
@@ -244,7 +244,7 @@ int se_verbs_destroy_cq(struct se_cmd *c)
 	return rc ? rc : se_cmd_out(c, UVERBS_ATTR_DESTROY_CQ_RESP, &r, sizeof(r));
 }
 
-/* ---- QP --------------------------------------------------------------------------------------------- */
+/* ---- QP ---- */
 
 #define QPT_UD     4
 #define QPT_DRIVER 0xff

@@ -71,7 +71,7 @@ static void hear(void)
 		die("the other process is gone", errno);
 }
 
-/* ---- the calls ------------------------------------------------------------------------------------ */
+/* ---- the calls ---- */
 
 static ALWAYS_INLINE void *start_send(size_t bytes)
 {
@@ -129,7 +129,7 @@ static NOINLINE int counted_idle_test(void *req)
 	return test(req);
 }
 
-/* ---- one message ----------------------------------------------------------------------------------- */
+/* ---- one message ---- */
 
 static void finish(void *req)
 {
@@ -206,7 +206,7 @@ static void send_counted(size_t bytes)
 	hear();
 }
 
-/* ---- set-up ------------------------------------------------------------------------------------------ */
+/* ---- set-up ---- */
 
 static void connect_both(void)
 {

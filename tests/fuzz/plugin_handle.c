@@ -21,8 +21,11 @@ static void need(bool ok)
 
 static void change(uint8_t *in, const uint8_t *data, size_t size)
 {
-	struct proto_handle good = {.cm = {.qpn = 0x1234, .qkey = 5}, .listen_id = 6, .token = 7,
-				    .caps = 3, .nrails = 1 + data[0] / 2 % NET_MAX_RAILS};
+	struct proto_handle good = {.cm = {.qpn = 0x1234, .qkey = 5},
+				    .listen_id = 6,
+				    .token = 7,
+				    .caps = 3,
+				    .nrails = 1 + data[0] / 2 % NET_MAX_RAILS};
 
 	good.cm.gid.raw[0] = 0xfe;
 	proto_handle_pack(in, &good);

@@ -21,9 +21,16 @@ static void need(bool ok)
 static size_t good(uint8_t *msg, uint8_t what)
 {
 	const uint8_t nrails = 1 + what / 4 % NET_MAX_RAILS;
-	const struct proto_req req = {.listen_id = 1, .token = 2, .conn_id = 3, .nrails = nrails,
-				      .ring_addr = 64, .ring_entries = 64};
-	const struct proto_resp resp = {.token = 2, .conn_id = 3, .nrails = nrails, .comm_id = 4,
+	const struct proto_req req = {.listen_id = 1,
+				      .token = 2,
+				      .conn_id = 3,
+				      .nrails = nrails,
+				      .ring_addr = 64,
+				      .ring_entries = 64};
+	const struct proto_resp resp = {.token = 2,
+					.conn_id = 3,
+					.nrails = nrails,
+					.comm_id = 4,
 					.refused = what / 4 % 16 == 15 ? 111 : 0};
 
 	return what & 2 ? proto_req_pack(msg, &req) : proto_resp_pack(msg, &resp);

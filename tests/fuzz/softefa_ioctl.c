@@ -60,7 +60,7 @@ static _Noreturn void fail(const char *what)
 	abort();
 }
 
-/* ---- soups ---------------------------------------------------------------------------------- */
+/* ---- soups ---- */
 
 static const struct {
 	uint8_t object, method;
@@ -70,7 +70,8 @@ static const struct {
 };
 
 static const uint8_t write_commands[] = {1, 3, 5, 9, 17, 25, 26, 0, 2, 4, 13, 18, 24};
-static const uint16_t lengths[] = {0, 1, 2, 4, 8, 9, 12, 16, 20, 24, 32, 40, 48, 56, 64, 112, 128, 304};
+static const uint16_t lengths[] = {0,  1,  2,  4,  8,  9,  12,  16,  20,
+				   24, 32, 40, 48, 56, 64, 112, 128, 304};
 
 /* In the arena, at its ends, or where nothing can be; never at anything of the fuzzer's. */
 static uint64_t pointer(struct input *in)
@@ -134,7 +135,8 @@ static void soup(int fd, struct input *in)
 	if (c.object == 0 && c.method == 0) {
 		uint8_t w = u8(in);
 
-		raw_cmd_u64(&c, 2, w & 0x80 ? 0x80000001 : write_commands[w % sizeof(write_commands)]);
+		raw_cmd_u64(&c, 2,
+			    w & 0x80 ? 0x80000001 : write_commands[w % sizeof(write_commands)]);
 	}
 	while (n-- && c.nattrs < RAW_MAX_ATTRS)
 		add_attr(&c, in);
@@ -158,7 +160,7 @@ static void bytes_as_command(int fd, struct input *in)
 	raw_linked.ioctl(fd, u8(in) % 4 ? arena + off : (void *)(uintptr_t)pointer(in));
 }
 
-/* ---- well-formed commands, so that there is something to hit ----------------------------------- */
+/* ---- well-formed commands, so that there is something to hit ---- */
 
 static struct raw_pd some_pd(struct input *in)
 {
@@ -271,7 +273,7 @@ static void channel(const struct raw_dev *d, struct input *in)
 		close(fd);
 }
 
-/* ---- inputs -------------------------------------------------------------------------------------- */
+/* ---- inputs ---- */
 
 static void open_all(struct raw_dev *dev)
 {
@@ -306,7 +308,8 @@ static void check_room(void)
 			struct raw_gid gid = {{0xfe, 0x80, [14] = 1, [15] = (uint8_t)i}};
 
 			if (raw_qp_create(&qp, &d, &pd, &cq, &cq, &attr) ||
-			    raw_mr_reg(&mr, &d, &pd, arena, 1, 0) || raw_ah_create(&ah, &d, &pd, &gid))
+			    raw_mr_reg(&mr, &d, &pd, arena, 1, 0) ||
+			    raw_ah_create(&ah, &d, &pd, &gid))
 				fail("room is lost");
 			unmap_qp(&qp);
 		}
@@ -324,10 +327,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	snprintf(text, sizeof(text), "fuzz-%d", (int)getpid());
 	setenv("SOFTEFA_DOMAIN", text, 1);
 	atexit(se_engine_stop);
-	snprintf(text, sizeof(text), "max_qp=%d,max_mr=%d,max_ah=%d,log=0,inline_size_ex=80", ROOM, ROOM,
-		 ROOM);
+	snprintf(text, sizeof(text), "max_qp=%d,max_mr=%d,max_ah=%d,log=0,inline_size_ex=80", ROOM,
+		 ROOM, ROOM);
 	setenv("SOFTEFA_SET", text, 1);
-	arena = mmap(NULL, ARENA + 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	arena = mmap(NULL, ARENA + 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		     -1, 0);
 	if (arena == MAP_FAILED)
 		fail("no memory");
 	mprotect(arena, PAGE, PROT_NONE);

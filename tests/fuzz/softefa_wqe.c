@@ -62,12 +62,12 @@ static double now_s(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* ---- the victims ------------------------------------------------------------------------------ */
+/* ---- the victims ---- */
 
 struct victim {
 	struct raw_cq cq; /* of both queues, or of one */
 	struct raw_qp qp;
-	bool open[DEPTH];     /* by request id: not completed yet */
+	bool open[DEPTH]; /* by request id: not completed yet */
 	unsigned posted, done, recvs, told;
 };
 
@@ -103,7 +103,7 @@ static void victims_fini(void)
 			fail("cannot destroy");
 }
 
-/* ---- requests --------------------------------------------------------------------------------- */
+/* ---- requests ---- */
 
 static struct raw_sge some_sge(struct input *in)
 {
@@ -187,7 +187,7 @@ static void post_recv(struct victim *x, struct input *in)
 	raw_ring(&x->qp);
 }
 
-/* ---- completions ---------------------------------------------------------------------------------- */
+/* ---- completions ---- */
 
 static void take(struct victim *x)
 {
@@ -253,7 +253,7 @@ static void check_device(void)
 		fail("wrong status");
 }
 
-/* ---- lies ----------------------------------------------------------------------------------------- */
+/* ---- lies ---- */
 
 static void lie(struct input *in)
 {

@@ -17,12 +17,12 @@ struct param {
 /* Around the inline size, the limits of a descriptor, cache lines and blocks, and the odd ones. */
 static struct param sends[] = {
 	{false, 1}, {false, 32}, {false, 33}, {false, 4096}, {false, 8000},
-	{true, 1},  {true, 32},	 {true, 33},  {true, 4096},  {true, 8000},
+	{true, 1},  {true, 32},  {true, 33},  {true, 4096},  {true, 8000},
 };
 
 static struct param rdmas[] = {
 	{false, 1}, {false, 127}, {false, 4097}, {false, 65536}, {false, 262144},
-	{true, 1},  {true, 127},  {true, 4097},	 {true, 65536},	 {true, 262144},
+	{true, 1},  {true, 127},  {true, 4097},  {true, 65536},  {true, 262144},
 };
 
 static struct param both[] = {{false, 0}, {true, 0}};

@@ -91,7 +91,9 @@ Test(direct_cq, receives_take_entries_too)
 	loop_fini(&l);
 }
 
-/* Each queue pair leaves behind receives that nobody sent to, and completions that nobody polled. */
+/*
+ * Each queue pair leaves behind receives that nobody sent to, and completions that nobody polled.
+ */
 Test(direct_cq, destroyed_queue_pairs_give_back_their_entries)
 {
 	enum { SETTLE_US = 3000 };

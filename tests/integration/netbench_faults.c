@@ -27,12 +27,12 @@ static void expect(const struct defect *d)
 	cr_assert(cmd_says(&cmd, d->text), "%s: no \"%s\" in\n%s", d->fault, d->text, cmd.out);
 }
 
-#define STREAM	 "--pattern stream --min 4K --max 4K"
-#define RING	 "--pattern ring --min 1M --max 1M --chunk 64K"
+#define STREAM   "--pattern stream --min 4K --max 4K"
+#define RING     "--pattern ring --min 1M --max 1M --chunk 64K"
 #define ALLTOALL "--pattern alltoall --ranks 3 --min 1M --max 1M"
 #define PINGPONG "--pattern pingpong --min 100 --max 100"
 /* No warm-up: only stamps and the look at the end can tell. */
-#define STAMPS	 "--warmup 0 --iters 50 "
+#define STAMPS   "--warmup 0 --iters 50 "
 
 ParameterizedTestParameters(netbench_faults, wrong_data)
 {

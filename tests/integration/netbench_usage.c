@@ -78,11 +78,12 @@ Test(netbench_usage, help_lists_options_and_exit_codes)
 	cr_assert(cmd_says(&cmd, "  2  the plugin failed"), "%s", cmd.out);
 }
 
-/* The ranks go with the tool, however it ends; nobody may be there to reap those of a killed one.
+/*
+ * The ranks go with the tool, however it ends; nobody may be there to reap those of a killed one.
  */
 #define RUNNING \
 	"$B/netbench --plugin $B/plugins/tcpnet.so --iters 1000000 --max 1M & p=$!; sleep 0.5; "
-#define RANKS_GONE                        \
+#define RANKS_GONE \
 	"sleep 0.3; for r in $ranks; do " \
 	"grep -s '^State' /proc/$r/status | grep -v Z && exit 99; done; exit $c"
 

@@ -21,8 +21,8 @@ enum { DEEP = 8, SIZE = 256 << 10, ALL = DEEP * SIZE, ROUNDS = 25, CANARY = 0xc3
 static uint8_t *map_at(uint8_t *at)
 {
 	int fixed = at ? MAP_FIXED : 0;
-	uint8_t *got = mmap(at, ALL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1,
-			    0);
+	uint8_t *got =
+		mmap(at, ALL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1, 0);
 
 	need(got != MAP_FAILED && (!at || got == at), "mmap");
 	return got;
@@ -80,7 +80,7 @@ static void end_unharmed(struct end *e)
 	munmap(e->at, ALL);
 }
 
-/* ---- order ----------------------------------------------------------------------------------- */
+/* ---- order ---- */
 
 /* t, f: give up the memory to receive into, to send from; R, S: close the comm that it was for. */
 struct order {
@@ -134,7 +134,7 @@ ParameterizedTest(struct order *o, abort,
 	plug_close(&p);
 }
 
-/* ---- others ---------------------------------------------------------------------------------- */
+/* ---- others ---- */
 
 Test(abort, comm_closed_in_mid_transfer_takes_nothing_from_another_in_mid_transfer)
 {
@@ -170,7 +170,7 @@ Test(abort, comm_closed_in_mid_transfer_takes_nothing_from_another_in_mid_transf
 	plug_close(&p);
 }
 
-/* ---- one side -------------------------------------------------------------------------------- */
+/* ---- one side ---- */
 
 Test(abort, sender_learns_that_its_receiver_is_gone_or_waits)
 {
@@ -229,7 +229,7 @@ Test(abort, receiver_whose_sender_is_gone_waits_and_closes)
 	plug_close(&p);
 }
 
-/* ---- two processes --------------------------------------------------------------------------- */
+/* ---- two processes ---- */
 
 enum { TIMES = 40 };
 
@@ -323,7 +323,7 @@ Test(abort, lines_posted_just_before_close_reach_the_sender)
 	plug_close(&p);
 }
 
-/* ---- one side goes, the other goes on -------------------------------------------------------- */
+/* ---- one side goes, the other goes on ---- */
 
 enum { LATER = 70, LINES = 64 }; /* more than a slab has blocks; as many as a ring */
 
@@ -423,7 +423,7 @@ Test(abort, lines_for_a_sender_that_is_gone_do_not_hide_those_of_a_later_comm)
 	plug_close(&p);
 }
 
-/* ---- afterwards ------------------------------------------------------------------------------ */
+/* ---- afterwards ---- */
 
 enum { PEERS = 100 };
 
@@ -492,8 +492,8 @@ Test(abort, comms_closed_with_requests_under_way_are_freed_when_those_complete)
 	}
 	after = mallinfo2().uordblks;
 	/* A sanitizer's heap says nothing. */
-	need(after <= before + (open - before) / 4, "%zu bytes in use, %zu with the comms, then %zu",
-	     before, open, after);
+	need(after <= before + (open - before) / 4,
+	     "%zu bytes in use, %zu with the comms, then %zu", before, open, after);
 	plug_forget();
 	twin_meet(&tw);
 	twin_end(&tw);

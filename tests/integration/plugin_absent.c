@@ -12,18 +12,20 @@
 #include "../lib/need.h"
 #include "../lib/plug.h"
 
-/* ---- the library ----------------------------------------------------------------------------- */
+/* ---- the library ---- */
 
 /* What a sanitizer adds is not ours; the tools run without what is preloaded here. */
 Test(library, exports_the_tables_of_its_versions_and_nothing_else)
 {
 	struct cmd c;
 
-	cmd_run(&c, 20, "unset LD_PRELOAD; nm -D --defined-only $B/libnccl-net-efa.so |"
+	cmd_run(&c, 20,
+		"unset LD_PRELOAD; nm -D --defined-only $B/libnccl-net-efa.so |"
 		" awk '{print $3}' | grep -vE '^__(odr_)?(asan|ubsan|tsan)' | sort | tr '\\n' ' '");
 	cr_assert(zero(int, c.code), "%s", c.out);
 	need(!strcmp(c.out, "ncclNetPlugin_v10 ncclNetPlugin_v11 ncclNetPlugin_v8 "
-			    "ncclNetPlugin_v9 "), "%s", c.out);
+			    "ncclNetPlugin_v9 "),
+	     "%s", c.out);
 }
 
 Test(library, links_to_no_verbs_and_no_cuda)
@@ -46,7 +48,7 @@ Test(library, has_the_name_nccl_looks_for)
 	cr_assert(zero(int, c.code), "%s", c.out);
 }
 
-/* ---- without EFA ----------------------------------------------------------------------------- */
+/* ---- without EFA ---- */
 
 static int count(const char *path)
 {
@@ -113,7 +115,7 @@ Test(absent, call_for_a_device_that_is_not_there_is_an_error)
 	plug_close(&p);
 }
 
-/* ---- without rdma-core ----------------------------------------------------------------------- */
+/* ---- without rdma-core ---- */
 
 static const char *hidden; /* a library that cannot be found */
 

@@ -51,7 +51,8 @@ ParameterizedTest(struct plug_abi *abi, conn, connect_may_come_long_before_accep
 	plug_open(&p, abi->v);
 	listen = plug_listen(&p, 0, handle);
 	for (end = now_ms() + 50; now_ms() < end; tries++)
-		need(!plug_connect_once(&p, 0, handle), "connected at try %u, without accept", tries);
+		need(!plug_connect_once(&p, 0, handle), "connected at try %u, without accept",
+		     tries);
 	while (!l.recv)
 		l.recv = plug_accept_once(&p, listen);
 	l.send = plug_connect(&p, 0, handle);
@@ -378,8 +379,8 @@ Test(conn, device_that_does_not_exist_is_refused_by_listen_and_connect)
 		     NCCL_NET_INVALID_ARGUMENT));
 	cr_assert(eq(ptr, comm, NULL));
 	comm = &p;
-	cr_assert(eq(int, p.net.listen(&p.net, p.ctx, -1, handle, &comm),
-		     NCCL_NET_INVALID_ARGUMENT));
+	cr_assert(
+		eq(int, p.net.listen(&p.net, p.ctx, -1, handle, &comm), NCCL_NET_INVALID_ARGUMENT));
 	cr_assert(eq(ptr, comm, NULL));
 	listen = plug_listen(&p, 0, handle);
 	cr_assert(eq(int, plug_connect_fails(&p, p.ndev, handle, 1000), NCCL_NET_INVALID_ARGUMENT));

@@ -50,7 +50,8 @@ static int lane_post(struct lane *n, int most)
 	while (n->posted < most && tries < 250) {
 		int i = n->posted;
 
-		n->recv[i] = plug_irecv(n->l.plug, n->l.recv, n->to.at + i * SIZE, SIZE, 0, n->to.mh);
+		n->recv[i] =
+			plug_irecv(n->l.plug, n->l.recv, n->to.at + i * SIZE, SIZE, 0, n->to.mh);
 		if (!n->recv[i])
 			relax(&tries);
 		n->posted += n->recv[i] != NULL;
@@ -66,7 +67,8 @@ static void lane_fill(struct lane *n, uint32_t seed)
 
 	bytes_fill(n->from.at, MOST * SIZE, seed);
 	for (int i = 0; i < n->posted; i++)
-		send[i] = plug_send(n->l.plug, n->l.send, n->from.at + i * SIZE, SIZE, 0, n->from.mh);
+		send[i] =
+			plug_send(n->l.plug, n->l.send, n->from.at + i * SIZE, SIZE, 0, n->from.mh);
 	for (int i = 0; i < n->posted; i++) {
 		plug_wait(n->l.plug, send[i]);
 		plug_wait(n->l.plug, n->recv[i]);

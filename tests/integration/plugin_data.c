@@ -11,7 +11,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* ---- sizes ----------------------------------------------------------------------------------- */
+/* ---- sizes ---- */
 
 struct message {
 	int abi;
@@ -21,9 +21,30 @@ struct message {
 enum { MTU = 8928, KI = 1 << 10, MI = 1 << 20 };
 
 static const size_t sizes[] = {
-	0,	     1,	     2,	     7,	      8,	    63,	      64,	   65,
-	127,	     128,    4095,   4096,    4097,	    MTU - 1,  MTU,	   MTU + 1,
-	64 * KI - 1, 64 * KI, 64 * KI + 1, 128 * KI, 512 * KI - 1, 512 * KI, 512 * KI + 1, MI,
+	0,
+	1,
+	2,
+	7,
+	8,
+	63,
+	64,
+	65,
+	127,
+	128,
+	4095,
+	4096,
+	4097,
+	MTU - 1,
+	MTU,
+	MTU + 1,
+	64 * KI - 1,
+	64 * KI,
+	64 * KI + 1,
+	128 * KI,
+	512 * KI - 1,
+	512 * KI,
+	512 * KI + 1,
+	MI,
 	4 * MI,
 };
 
@@ -49,7 +70,7 @@ ParameterizedTest(struct message *m, data, message_of_this_size_arrives)
 	plug_close(&p);
 }
 
-/* ---- places ---------------------------------------------------------------------------------- */
+/* ---- places ---- */
 
 struct place {
 	size_t source, target; /* past a page boundary */
@@ -58,8 +79,9 @@ struct place {
 ParameterizedTestParameters(data, message_from_and_to_any_address_touches_nothing_beside_it)
 {
 	/* Each is a source, and with its place in the row makes up the target. */
-	static const uint8_t skews[] = {1,  2,	3,  4,	5,  6,	7,  8,	9,  10, 11, 12, 13,  14,  15,
-					16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 96, 111, 126, 127};
+	static const uint8_t skews[] = {1,  2,  3,  4,  5,  6,  7,  8,   9,   10,
+					11, 12, 13, 14, 15, 16, 17, 31,  32,  33,
+					47, 48, 49, 63, 64, 65, 96, 111, 126, 127};
 	static struct place places[COUNT(skews)];
 
 	for (size_t i = 0; i < COUNT(places); i++)
@@ -67,8 +89,7 @@ ParameterizedTestParameters(data, message_from_and_to_any_address_touches_nothin
 	return cr_make_param_array(struct place, places, COUNT(places));
 }
 
-ParameterizedTest(struct place *at, data,
-		  message_from_and_to_any_address_touches_nothing_beside_it)
+ParameterizedTest(struct place *at, data, message_from_and_to_any_address_touches_nothing_beside_it)
 {
 	enum { SIZE = 5001 };
 	struct mem from, to;
@@ -94,17 +115,16 @@ ParameterizedTest(struct place *at, data,
 	plug_close(&p);
 }
 
-/* ---- receives that are larger or smaller ----------------------------------------------------- */
+/* ---- receives that are larger or smaller ---- */
 
 struct sizes {
 	size_t sent, posted;
 };
 
 static struct sizes unequal[] = {
-	{0, 1},	      {0, 4096},     {1, 2},	   {1, 4096},	{64, 65},     {100, 1 << 20},
-	{4096, 4097}, {70000, 1 << 20},
-	{1, 0},	      {4096, 0},     {2, 1},	   {65, 64},	{4097, 4096}, {1 << 20, 100},
-	{1 << 20, 70000},
+	{0, 1},         {0, 4096},    {1, 2},           {1, 4096},      {64, 65},
+	{100, 1 << 20}, {4096, 4097}, {70000, 1 << 20}, {1, 0},         {4096, 0},
+	{2, 1},         {65, 64},     {4097, 4096},     {1 << 20, 100}, {1 << 20, 70000},
 };
 
 ParameterizedTestParameters(data, the_smaller_of_send_and_receive_is_moved_and_both_say_so)
@@ -140,7 +160,7 @@ ParameterizedTest(struct sizes *s, data, the_smaller_of_send_and_receive_is_move
 	plug_close(&p);
 }
 
-/* ---- nothing --------------------------------------------------------------------------------- */
+/* ---- nothing ---- */
 
 Test(data, messages_of_nothing_in_a_row_each_complete)
 {
@@ -251,7 +271,7 @@ ParameterizedTest(struct sides *s, data, message_of_nothing_needs_no_valid_handl
 	plug_close(&p);
 }
 
-/* ---- nothing to flush ------------------------------------------------------------------------ */
+/* ---- nothing to flush ---- */
 
 Test(data, flush_of_host_memory_is_done_at_once_and_changes_nothing)
 {

@@ -21,8 +21,8 @@ static struct plug_abi abis[] = {{8}, {9}, {10}, {11}};
 static enum nccl_net_result isend_result(struct link *l, const struct mem *m)
 {
 	void *request = &request;
-	enum nccl_net_result rc = l->plug->net.isend(&l->plug->net, l->send, m->at, SIZE, 0, m->mh,
-						     NULL, &request);
+	enum nccl_net_result rc =
+		l->plug->net.isend(&l->plug->net, l->send, m->at, SIZE, 0, m->mh, NULL, &request);
 
 	need(!request, "a request, with result %d", rc);
 	return rc;
@@ -239,7 +239,7 @@ Test(fail, requests_that_were_done_before_the_error_still_say_so)
 	plug_close(&p);
 }
 
-/* ---- a peer that goes away ------------------------------------------------------------------- */
+/* ---- a peer that goes away ---- */
 
 /* Talks as long as it lives. */
 static void chatter(struct twin *t, void *arg)

@@ -77,7 +77,8 @@ static void refused(struct flow *f, bool (*post)(struct flow *f, int i, int tag)
 	long tries = 0;
 
 	for (unsigned rest = 0; now_ms() < end; relax(&rest), tries++)
-		need(!post(f, i, tag), "number %d with tag %d is accepted at try %ld", i, tag, tries);
+		need(!post(f, i, tag), "number %d with tag %d is accepted at try %ld", i, tag,
+		     tries);
 }
 
 /* Receive @i is done, with what send @from sent. */
@@ -95,7 +96,7 @@ static void wait_send(struct flow *f, int i)
 	need(plug_wait(&f->plug, f->send[i]) == SIZE, "send %d", i);
 }
 
-/* ---- how many -------------------------------------------------------------------------------- */
+/* ---- how many ---- */
 
 ParameterizedTestParameters(flow, thirty_two_are_outstanding_and_may_be_tested_newest_first)
 {
@@ -190,7 +191,7 @@ Test(flow, sends_that_nobody_tests_hold_up_others_and_lose_none)
 	flow_close(&f);
 }
 
-/* ---- what a call writes ---------------------------------------------------------------------- */
+/* ---- what a call writes ---- */
 
 ParameterizedTestParameters(flow, send_before_any_receive_gives_no_request)
 {
@@ -296,7 +297,7 @@ ParameterizedTest(struct parts *g, flow, receive_of_another_number_of_parts_is_a
 	flow_close(&f);
 }
 
-/* ---- matching -------------------------------------------------------------------------------- */
+/* ---- matching ---- */
 
 ParameterizedTestParameters(flow, send_with_another_tag_waits_until_its_receive_is_at_the_head)
 {
@@ -359,7 +360,7 @@ Test(flow, messages_match_in_order_over_many_laps)
 	flow_close(&f);
 }
 
-/* ---- what done means ------------------------------------------------------------------------- */
+/* ---- what done means ---- */
 
 /* The large message first: it takes longest to fetch. */
 Test(flow, buffer_of_a_send_may_be_overwritten_as_soon_as_it_is_done)
@@ -444,7 +445,7 @@ Test(flow, message_of_a_send_that_is_done_outlives_its_comm)
 	plug_close(&f.plug);
 }
 
-/* ---- several comms --------------------------------------------------------------------------- */
+/* ---- several comms ---- */
 
 enum { COMMS = 8, ROUNDS = 400, DEEP = 4 };
 
@@ -491,7 +492,8 @@ static void lane_step(struct plug *p, struct lane *n, uint32_t lane, uint32_t wh
 		slot = i % DEEP;
 		if (i == n->posted || !plug_test(p, n->recv[slot], &size))
 			return;
-		need((size_t)size == lane_size(lane, i), "comm %u, message %u: %d bytes", lane, i, size);
+		need((size_t)size == lane_size(lane, i), "comm %u, message %u: %d bytes", lane, i,
+		     size);
 		bad = bytes_differ(n->to.at + slot * 5000, (size_t)size, lane << 16 | i);
 		need(bad < 0, "comm %u, message %u, byte %ld of %d", lane, i, bad, size);
 		n->received++;

@@ -38,7 +38,7 @@ static void finalize(struct plug *p)
 	cr_assert(eq(int, p->net.finalize(&p->net, p->ctx), NCCL_NET_OK));
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 static int open_fds(void)
 {
@@ -173,8 +173,8 @@ ParameterizedTest(struct order *o, life, two_contexts_live_at_once_and_end_in_an
 	cr_assert(eq(int, p.net.init(&p.net, &second, 2, &config, NULL, NULL), NCCL_NET_OK));
 	link_open(&l, &p, 0, 0);
 	p.ctx = o->first_made_first ? second : first;
-	cr_assert(eq(int, p.net.finalize(&p.net, o->first_made_first ? first : second),
-		     NCCL_NET_OK));
+	cr_assert(
+		eq(int, p.net.finalize(&p.net, o->first_made_first ? first : second), NCCL_NET_OK));
 	link_message(&l, 2000, 1);
 	link_close(&l);
 	carry_one_message(&p, 2);
@@ -253,7 +253,8 @@ Test(life, process_may_fork_and_exec_beside_open_comms)
 			_exit(1);
 		}
 		link_message(&l, 100000, i);
-		need(waitpid(pid, &status, 0) == pid && status == 0, "status %#x", (unsigned)status);
+		need(waitpid(pid, &status, 0) == pid && status == 0, "status %#x",
+		     (unsigned)status);
 	}
 	link_close(&l);
 	plug_close(&p);
@@ -307,7 +308,7 @@ Test(life, last_finalize_closes_the_devices)
 	host_net_close(&p.net);
 }
 
-/* ---- properties ------------------------------------------------------------------------------ */
+/* ---- properties ---- */
 
 ParameterizedTestParameters(life, name_is_the_same_in_all_versions)
 {

@@ -39,7 +39,7 @@ struct range {
 	size_t skew, size;
 };
 
-static struct range odd[] = {{0, 1},	 {4095, 1},   {1, 4095},  {1, 4096},	{4095, 2},
+static struct range odd[] = {{0, 1},     {4095, 1},   {1, 4095},  {1, 4096},       {4095, 2},
 			     {17, 8191}, {123, 4567}, {0, 65536}, {2048, 64 << 20}};
 
 ParameterizedTestParameters(mr, range_of_any_place_and_size_is_registered)
@@ -94,7 +94,8 @@ Test(mr, same_range_registered_64_times_on_several_comms_is_one_region)
 		link_open(&l[i], &p, dev, dev);
 	keep = plug_reg(&p, l[0].send, from, SIZE);
 	for (int i = 0; i < N; i++)
-		mh[i] = plug_reg(&p, i % 2 ? l[i / 2 % COMMS].send : l[i / 2 % COMMS].recv, to, SIZE);
+		mh[i] = plug_reg(&p, i % 2 ? l[i / 2 % COMMS].send : l[i / 2 % COMMS].recv, to,
+				 SIZE);
 	shuffle(mh, N, &seed);
 	for (int i = 0; i < N; i++) {
 		carry(&l[i % COMMS], from, keep, to, mh[N - 1], SIZE, (uint32_t)i);
@@ -182,9 +183,11 @@ Test(mr, memory_mapped_anew_at_the_same_address_is_the_one_that_is_used)
 		plug_dereg(&p, l.send, a);
 		plug_dereg(&p, l.recv, b);
 		need(mmap(from, SIZE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == from, "round %u", i);
-		need(mmap(to, SIZE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == to, "round %u", i);
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == from,
+		     "round %u", i);
+		need(mmap(to, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+			  -1, 0) == to,
+		     "round %u", i);
 	}
 	link_close(&l);
 	munmap(from, SIZE);
@@ -192,7 +195,7 @@ Test(mr, memory_mapped_anew_at_the_same_address_is_the_one_that_is_used)
 	plug_close(&p);
 }
 
-/* ---- what cannot be registered --------------------------------------------------------------- */
+/* ---- what cannot be registered ---- */
 
 static enum nccl_net_result reg_fails(struct link *l, void *at, size_t size, int type)
 {

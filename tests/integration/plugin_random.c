@@ -16,7 +16,7 @@
 enum {
 	MESSAGES = 50000, /* each way */
 	LARGEST = 1 << 16,
-	GUARD = 32,	  /* bytes behind each message that must stay as they are */
+	GUARD = 32, /* bytes behind each message that must stay as they are */
 	SLOT = LARGEST + GUARD,
 	WINDOW = 32,
 };
@@ -24,7 +24,7 @@ enum {
 /* Requests under way of one direction; slot i % WINDOW is message i's until it is done. */
 struct way {
 	struct mem mem;
-	uint32_t seed;		  /* of the direction */
+	uint32_t seed; /* of the direction */
 	uint32_t started, done;
 	void *request[WINDOW];
 	uint32_t message[WINDOW];
@@ -49,8 +49,8 @@ static uint32_t hash(uint32_t seed, uint32_t i)
 static size_t size_of(const struct way *w, uint32_t i)
 {
 	uint32_t r = hash(w->seed, i);
-	static const uint32_t below[16] = {1,	 16,   16,   64,   64,	 64,   256,  256,
-					   256,	 1000, 1000, 4000, 4000, 9000, 9000, 9000};
+	static const uint32_t below[16] = {1,   16,   16,   64,   64,   64,   256,  256,
+					   256, 1000, 1000, 4000, 4000, 9000, 9000, 9000};
 
 	return (r & 7) == 0 ? (r >> 8) % (LARGEST + 1) : (r >> 8) % below[r >> 3 & 15];
 }

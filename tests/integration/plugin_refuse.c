@@ -119,17 +119,17 @@ Test(refuse, connect_to_a_process_that_is_gone_fails)
 	plug_close(&p);
 }
 
-/* ---- bad handles ----------------------------------------------------------------------------- */
+/* ---- bad handles ---- */
 
 struct damage {
 	uint8_t at, len, value;
 };
 
 static struct damage damages[] = {
-	{MAGIC, 4, 0},      {MAGIC + 3, 1, 'i'}, {VERSION, 2, 0},	   {VERSION + 1, 1, 2},
-	{VERSION, 2, 0xff}, {GID, 16, 0},	 {QPN, 2, 1},		   {TOKEN, 8, 0},
-	{NRAILS, 1, 0},	    {NRAILS, 1, 9},	 {NRAILS, 1, 0xff},	   {0, HANDLE, 0},
-	{0, HANDLE, 0xff},  {0, HANDLE, 0x45},	 {0, NRAILS, 'E'},
+	{MAGIC, 4, 0},      {MAGIC + 3, 1, 'i'}, {VERSION, 2, 0},   {VERSION + 1, 1, 2},
+	{VERSION, 2, 0xff}, {GID, 16, 0},        {QPN, 2, 1},       {TOKEN, 8, 0},
+	{NRAILS, 1, 0},     {NRAILS, 1, 9},      {NRAILS, 1, 0xff}, {0, HANDLE, 0},
+	{0, HANDLE, 0xff},  {0, HANDLE, 0x45},   {0, NRAILS, 'E'},
 };
 
 ParameterizedTestParameters(refuse, damaged_handle_is_refused_at_once)
@@ -212,7 +212,7 @@ Test(refuse, random_handles_are_refused)
 	plug_close(&p);
 }
 
-/* ---- nobody answers -------------------------------------------------------------------------- */
+/* ---- nobody answers ---- */
 
 /* softefa knows a host by its GID; another one is unreachable. The rails' halves must agree. */
 Test(refuse, unreachable_host_is_an_error_that_speaks_of_the_security_group)

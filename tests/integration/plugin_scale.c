@@ -78,8 +78,8 @@ static void message_on_all(struct plug *p, struct ends *e, int n)
 		request[2 * i] = plug_recv(p, e[i].recv, word + i, sizeof(*word), i, mh[2 * i]);
 	}
 	for (int i = 0; i < n; i++)
-		request[2 * i + 1] = plug_send(p, e[i].send, from.at + 8 * i, sizeof(*word), i,
-					       mh[2 * i + 1]);
+		request[2 * i + 1] =
+			plug_send(p, e[i].send, from.at + 8 * i, sizeof(*word), i, mh[2 * i + 1]);
 	for (int i = 0; i < 2 * n; i++)
 		plug_wait(p, request[i]);
 	bad = bytes_differ(to.at, bytes, 3);
@@ -175,7 +175,7 @@ Test(scale, crowd_before_a_listener_that_is_late_holds_up_nobody_else)
 	plug_close(&p);
 }
 
-/* ---- more comms than queue pairs ------------------------------------------------------------- */
+/* ---- more comms than queue pairs ---- */
 
 /*
  * Each test with limits has a device that other tests of this domain leave alone: the limits are
@@ -213,7 +213,7 @@ ParameterizedTest(struct caps *c, scale, thousand_comms_at_once_need_no_more_tha
 	plug_close(&p);
 }
 
-/* ---- leaks ----------------------------------------------------------------------------------- */
+/* ---- leaks ---- */
 
 static int open_fds(void)
 {

@@ -20,8 +20,8 @@ struct shortage {
 };
 
 /* Listening takes a CQ, a QP and a region; connecting a CQ, 2 QPs, a region; accepting a region. */
-static struct shortage shortages[] = {{"max_cq=1", 0}, {"max_qp=1", 1}, {"max_qp=2", 2},
-				      {"max_mr=2", 3}};
+static struct shortage shortages[] = {
+	{"max_cq=1", 0}, {"max_qp=1", 1}, {"max_qp=2", 2}, {"max_mr=2", 3}};
 
 struct outcome {
 	enum nccl_net_result listen, connect, accept;
@@ -49,8 +49,7 @@ static void try_once(struct plug *p, int dev, struct outcome *o)
 		return;
 	while (!decided(o)) {
 		if (!o->connected && !o->connect)
-			o->connect =
-				p->net.connect(&p->net, p->ctx, dev, handle, &send, &dev_comm);
+			o->connect = p->net.connect(&p->net, p->ctx, dev, handle, &send, &dev_comm);
 		if (!o->accepted && !o->accept)
 			o->accept = p->net.accept(listen, &recv, &dev_comm);
 		o->connected = send != NULL;
@@ -90,8 +89,9 @@ ParameterizedTest(struct shortage *s, shortage, connection_fails_with_an_error_a
 		try_once(&p, s->dev, &again);
 		need(again.listen == first.listen && again.connect == first.connect &&
 			     again.accept == first.accept,
-		     "round %d: listen %d, connect %d, accept %d; at first %d, %d, %d", i, again.listen,
-		     again.connect, again.accept, first.listen, first.connect, first.accept);
+		     "round %d: listen %d, connect %d, accept %d; at first %d, %d, %d", i,
+		     again.listen, again.connect, again.accept, first.listen, first.connect,
+		     first.accept);
 	}
 	plug_forget();
 	plug_close(&p); /* without a warning: nothing was left */

@@ -109,8 +109,8 @@ static struct proto_req request(const struct scene *s)
 		.ring_entries = 64,
 	};
 
-	req.rail[0] = (struct proto_rail){.gid = s->h.cm.gid, .data_qpn = 0xfff0,
-					  .ctrl_qpn = 0xfff1, .qkey = 9};
+	req.rail[0] = (struct proto_rail){
+		.gid = s->h.cm.gid, .data_qpn = 0xfff0, .ctrl_qpn = 0xfff1, .qkey = 9};
 	return req;
 }
 
@@ -161,7 +161,7 @@ Test(stranger, answer_that_nobody_waits_for_is_ignored)
 	scene_close(&s);
 }
 
-/* ---- with the secret ------------------------------------------------------------------------- */
+/* ---- with the secret ---- */
 
 struct flaw {
 	char what[16];

@@ -28,7 +28,7 @@ static void run(void *(*body)(void *), void *arg)
 	pthread_join(thread, NULL);
 }
 
-/* ---- one comm, one thread after the other ---------------------------------------------------- */
+/* ---- one comm, one thread after the other ---- */
 
 enum { N = 32, SIZE = 3000 };
 
@@ -53,7 +53,8 @@ static void *post_sends(void *arg)
 
 	for (int i = 0; i < N; i++) {
 		bytes_fill(r->from.at + i * SIZE, SIZE, (uint32_t)i);
-		r->send[i] = plug_send(&plug, r->l.send, r->from.at + i * SIZE, SIZE, 0, r->from.mh);
+		r->send[i] =
+			plug_send(&plug, r->l.send, r->from.at + i * SIZE, SIZE, 0, r->from.mh);
 	}
 	return NULL;
 }
@@ -170,7 +171,7 @@ ParameterizedTest(struct last *last, threads, thread_that_found_nothing_to_do_is
 	plug_close(&plug);
 }
 
-/* ---- several threads at once ----------------------------------------------------------------- */
+/* ---- several threads at once ---- */
 
 enum { THREADS = 4, MESSAGES = 1500 };
 
@@ -198,9 +199,10 @@ static void *exchange(void *arg)
 		if (i >= DEEP) {
 			int got = plug_wait(&plug, recv[slot]);
 
-			need((size_t)got == size, "thread %u, message %d: %d of %zu bytes", w->number,
-			     i - DEEP, got, size);
-			bad = bytes_differ(to.at + at, size, w->number << 24 | (uint32_t)(i - DEEP));
+			need((size_t)got == size, "thread %u, message %d: %d of %zu bytes",
+			     w->number, i - DEEP, got, size);
+			bad = bytes_differ(to.at + at, size,
+					   w->number << 24 | (uint32_t)(i - DEEP));
 			need(bad < 0, "thread %u, message %d, byte %ld", w->number, i - DEEP, bad);
 			plug_wait(&plug, send[slot]);
 		}
@@ -307,7 +309,7 @@ Test(threads, comms_come_and_go_beside_one_that_is_busy)
 	plug_close(&plug);
 }
 
-/* ---- registration beside traffic ------------------------------------------------------------- */
+/* ---- registration beside traffic ---- */
 
 static void *spin(void *arg)
 {

@@ -18,7 +18,7 @@ struct meeting {
 	struct node_addr server, client;
 };
 
-/* ---- a server and its clients ------------------------------------------------------------ */
+/* ---- a server and its clients ---- */
 
 /* A client that sends one message, too early, and is killed. */
 static void early_client(void *arg)

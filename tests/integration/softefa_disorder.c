@@ -11,7 +11,7 @@
 
 TestSuite(softefa_disorder, .timeout = 100);
 
-/* ---- one process: the order itself ------------------------------------------------------- */
+/* ---- one process: the order itself ---- */
 
 enum { N = 32, LEN = 64 };
 
@@ -160,7 +160,7 @@ Test(softefa_disorder, small_write_overtakes_a_large_one_now_and_then)
 	duo_fini(&d);
 }
 
-/* ---- several processes: the data --------------------------------------------------------- */
+/* ---- several processes: the data ---- */
 
 enum {
 	PEERS = 3,
@@ -169,8 +169,8 @@ enum {
 	SLOT_BYTES = 64 << 10,
 	SEND_MAX = 4096,
 	RECVS = PEERS * SLOTS,
-	IN = 0,					  /* what others write, by peer and slot */
-	OUT = IN + PEERS * SLOTS * SLOT_BYTES,	  /* what is sent, and read */
+	IN = 0,                                   /* what others write, by peer and slot */
+	OUT = IN + PEERS * SLOTS * SLOT_BYTES,    /* what is sent, and read */
 	INBOX = OUT + PEERS * SLOTS * SLOT_BYTES, /* receives */
 	BYTES = INBOX + RECVS * SEND_MAX,
 };
@@ -250,8 +250,8 @@ static void finished(struct peer *p, const struct raw_wc *wc)
 		MUST(node_filled(out, x->len, x->tag), "write to %u", to);
 	if (x->op == RAW_WRITE && !back) {
 		memset(out, 0, x->len);
-		wr = node_wr(&p->n, RAW_READ, &p->m->addr[to], p->ahn[to],
-			     OUT + slot_off(to, slot), x->len, IN + slot_off(p->me, slot));
+		wr = node_wr(&p->n, RAW_READ, &p->m->addr[to], p->ahn[to], OUT + slot_off(to, slot),
+			     x->len, IN + slot_off(p->me, slot));
 		wr.req_id = 1 << 8 | to << 4 | slot;
 		node_post(&p->n, &wr);
 		return;

@@ -79,7 +79,7 @@ static uint64_t next_event(int fd)
 	return user;
 }
 
-/* ---- arm, drain, wait -------------------------------------------------------------------------- */
+/* ---- arm, drain, wait ---- */
 
 enum { ROUNDS = 2000 };
 
@@ -180,7 +180,7 @@ Test(softefa_event, idle_queue_is_silent)
 	cr_assert(not(readable(e.fd, 30)));
 }
 
-/* ---- accounts ------------------------------------------------------------------------------------- */
+/* ---- accounts ---- */
 
 Test(softefa_event, destruction_counts_the_events_that_were_read)
 {
@@ -234,7 +234,7 @@ Test(softefa_event, events_of_other_queues_outlive_a_destruction)
 	cr_assert(eq(u32, events, 1));
 }
 
-/* ---- file descriptors ------------------------------------------------------------------------------ */
+/* ---- file descriptors ---- */
 
 Test(softefa_event, channel_obeys_nonblock_and_epoll)
 {
@@ -298,7 +298,7 @@ Test(softefa_event, closed_channel_is_no_obstacle)
 	MUST_0(raw_cq_destroy(&e.cq, &e.d.b.dev, NULL));
 }
 
-/* ---- many ---------------------------------------------------------------------------------------- */
+/* ---- many ---- */
 
 enum { MANY = 400 };
 

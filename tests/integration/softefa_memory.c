@@ -15,15 +15,15 @@ TestSuite(softefa_memory, .timeout = 60);
 
 enum { PAGE = 4096 };
 
-/* ---- gone without a deregistration ------------------------------------------------------- */
+/* ---- gone without a deregistration ---- */
 
 enum gone { UNMAPPED, READ_ONLY };
 
 struct loss {
 	enum raw_op op;
 	bool imm;
-	bool at_a;  /* whose buffer is lost */
-	bool last;  /* only its last page */
+	bool at_a; /* whose buffer is lost */
+	bool last; /* only its last page */
 	enum gone how;
 	uint32_t len;
 	unsigned status, rx_status; /* 0: no receive completes */
@@ -52,8 +52,8 @@ static struct loss losses[] = {
 /* Between pages that stay, so that nothing else fits into the hole that it leaves. */
 static uint8_t *map_registered(struct node *n, struct raw_mr *mr, uint32_t len)
 {
-	uint8_t *p = mmap(NULL, len + 2 * PAGE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p = mmap(NULL, len + 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
 
 	cr_assert(ne(ptr, p, MAP_FAILED));
 	MUST_0(raw_mr_reg(mr, &n->dev, &n->pd, p + PAGE, len, RAW_ALL_ACCESS));
@@ -108,7 +108,7 @@ ParameterizedTest(struct loss *l, softefa_memory, lost_memory_fails_the_request_
 	duo_fini(&d);
 }
 
-/* ---- scattered --------------------------------------------------------------------------- */
+/* ---- scattered ---- */
 
 /*
  * Sixteen pieces, each across the end of a line: many more pieces of lines than any one buffer of
@@ -158,7 +158,7 @@ Test(softefa_memory, send_gathers_two_pieces)
 	duo_fini(&d);
 }
 
-/* ---- in order ---------------------------------------------------------------------------- */
+/* ---- in order ---- */
 
 /* Programs poll the last word of a 64-byte line for news: the other words must be there, too. */
 Test(softefa_memory, last_word_of_a_line_lands_last)

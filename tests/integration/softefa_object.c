@@ -15,7 +15,7 @@ TestSuite(softefa_object, .timeout = 60);
 
 enum { LEN = 4096, ROOM = 5 };
 
-/* ---- queue pairs ------------------------------------------------------------------------- */
+/* ---- queue pairs ---- */
 
 /* A command to create a QP, with values that raw_qp_create() would not send. */
 struct bad_qp {
@@ -25,13 +25,13 @@ struct bad_qp {
 };
 
 static struct bad_qp bad_qps[] = {
-	{.sq = 24, .sq_bytes = 24 * 64, .err = EINVAL},		   /* no power of two */
-	{.sq = 8192, .sq_bytes = 8192 * 64, .err = EINVAL},	   /* > max_sq_wr */
-	{.sq = 64, .sq_bytes = 64 * 96, .err = EINVAL},		   /* stride */
-	{.sq = 64, .sq_bytes = 64 * 32, .err = EINVAL},		   /* stride */
-	{.sq = 64, .sq_bytes = 64 * 64 + 8, .err = EINVAL},	   /* no multiple */
-	{.sq = 0, .sq_bytes = 4096, .err = EINVAL},		   /* no stride at all */
-	{.sq = 4096, .sq_bytes = 4096 * 128, .err = EINVAL},	   /* > max_llq_size */
+	{.sq = 24, .sq_bytes = 24 * 64, .err = EINVAL},      /* no power of two */
+	{.sq = 8192, .sq_bytes = 8192 * 64, .err = EINVAL},  /* > max_sq_wr */
+	{.sq = 64, .sq_bytes = 64 * 96, .err = EINVAL},      /* stride */
+	{.sq = 64, .sq_bytes = 64 * 32, .err = EINVAL},      /* stride */
+	{.sq = 64, .sq_bytes = 64 * 64 + 8, .err = EINVAL},  /* no multiple */
+	{.sq = 0, .sq_bytes = 4096, .err = EINVAL},          /* no stride at all */
+	{.sq = 4096, .sq_bytes = 4096 * 128, .err = EINVAL}, /* > max_llq_size */
 	{.sq = 16, .sq_bytes = 16 * 64, .rq_bytes = 100, .err = EINVAL},
 	{.sq = 16, .sq_bytes = 16 * 64, .rq_bytes = 16 * 24, .err = EINVAL},
 	{.sq = 16, .sq_bytes = 16 * 64, .rq_bytes = 65536 * 16, .err = EINVAL},
@@ -43,7 +43,7 @@ static struct bad_qp bad_qps[] = {
 	{.sq = 16, .sq_bytes = 16 * 64, .driver_type = 1, .err = EOPNOTSUPP},
 	{.sq = 16, .sq_bytes = 16 * 64, .flags = 1, .err = EOPNOTSUPP},
 	{.sq = 16, .sq_bytes = 16 * 64, .qp_flags = 2, .err = EOPNOTSUPP}, /* no 64-bit ids */
-	{.sq = 16, .sq_bytes = 16 * 64, .qp_flags = 4, .err = EINVAL},	   /* unknown */
+	{.sq = 16, .sq_bytes = 16 * 64, .qp_flags = 4, .err = EINVAL},     /* unknown */
 	{.sq = 16, .sq_bytes = 16 * 64, .type = RAW_UD, .qp_flags = 1, .err = EINVAL},
 };
 
@@ -110,7 +110,7 @@ Test(softefa_object, send_queue_below_the_devices_smallest_is_refused)
 	node_abandon(&n);
 }
 
-/* ---- completion queues ------------------------------------------------------------------- */
+/* ---- completion queues ---- */
 
 struct bad_cq {
 	uint32_t depth, entry, subs, vector, flags, qflags, comp_mask;
@@ -175,15 +175,17 @@ Test(softefa_object, channel_of_a_completion_queue_must_be_one_of_the_context)
 	node_init(&n, &(struct node_attr){0});
 	node_init(&other, &(struct node_attr){0});
 	MUST_0(raw_channel(&other.dev, &fd));
-	cr_assert(eq(int, raw_cq_create(&cq, &n.dev, &(struct raw_cq_attr){.depth = 4, .channel = fd}),
+	cr_assert(eq(int,
+		     raw_cq_create(&cq, &n.dev, &(struct raw_cq_attr){.depth = 4, .channel = fd}),
 		     -EINVAL));
-	cr_assert(eq(int, raw_cq_create(&cq, &n.dev, &(struct raw_cq_attr){.depth = 4, .channel = 1}),
+	cr_assert(eq(int,
+		     raw_cq_create(&cq, &n.dev, &(struct raw_cq_attr){.depth = 4, .channel = 1}),
 		     -EINVAL));
 	node_fini(&other);
 	node_fini(&n);
 }
 
-/* ---- memory regions, address handles ----------------------------------------------------- */
+/* ---- memory regions, address handles ---- */
 
 struct bad_mr {
 	uint64_t off, len; /* against the middle of three pages, of which the last is not mapped */
@@ -197,15 +199,16 @@ static struct bad_mr bad_mrs[] = {
 	{.len = UINT64_MAX, .access = 1, .err = EINVAL},
 	{.len = LEN + 1, .access = 1, .err = EFAULT},
 	{.off = LEN, .len = 1, .access = 1, .err = EFAULT},
-	{.len = LEN, .access = 2, .err = EINVAL},      /* remote write without local write */
-	{.len = LEN, .access = 1 | 8, .err = EOPNOTSUPP}, /* atomics */
+	{.len = LEN, .access = 2, .err = EINVAL},          /* remote write without local write */
+	{.len = LEN, .access = 1 | 8, .err = EOPNOTSUPP},  /* atomics */
 	{.len = LEN, .access = 1 | 16, .err = EOPNOTSUPP}, /* windows */
 	{.len = LEN, .access = 1, .read_only = true, .err = EFAULT},
 };
 
 static uint8_t *three_pages(void)
 {
-	uint8_t *p = mmap(NULL, 3 * LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p =
+		mmap(NULL, 3 * LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	cr_assert(ne(ptr, p, MAP_FAILED));
 	munmap(p + 2 * LEN, LEN);
@@ -329,12 +332,12 @@ Test(softefa_object, address_handles_of_a_gid_have_one_number_in_all_domains)
 	node_fini(&n);
 }
 
-/* ---- room -------------------------------------------------------------------------------- */
+/* ---- room ---- */
 
 /* Each sort: makes one, destroys the last one. */
 struct sort {
 	const char *settings; /* room for ROOM, those of the node included */
-	unsigned taken;	      /* by the node */
+	unsigned taken;       /* by the node */
 	int (*make)(struct node *n, unsigned i);
 	int (*unmake)(struct node *n);
 };
@@ -460,7 +463,7 @@ ParameterizedTest(unsigned *w, softefa_object, room_ends_with_enomem_and_comes_b
 	node_fini(&n);
 }
 
-/* ---- destruction ------------------------------------------------------------------------- */
+/* ---- destruction ---- */
 
 Test(softefa_object, what_others_need_is_busy)
 {
@@ -501,7 +504,7 @@ Test(softefa_object, destroyed_objects_are_not_found_again)
 	node_fini(&n);
 }
 
-/* ---- keys -------------------------------------------------------------------------------- */
+/* ---- keys ---- */
 
 Test(softefa_object, key_of_a_deregistered_region_does_not_come_back_soon)
 {

@@ -19,7 +19,8 @@ static void system_dir(char *dir, size_t len)
 {
 	static struct cmd cmd;
 
-	cmd_run(&cmd, 10, "/sbin/ldconfig -p | sed -n 's,.*libibverbs\\.so\\.1 .*=> \\(.*\\)/.*,\\1,p'");
+	cmd_run(&cmd, 10,
+		"/sbin/ldconfig -p | sed -n 's,.*libibverbs\\.so\\.1 .*=> \\(.*\\)/.*,\\1,p'");
 	snprintf(dir, len, "%.*s", (int)strcspn(cmd.out, "\n"), cmd.out);
 }
 
@@ -67,7 +68,8 @@ ParameterizedTest(struct program *p, softefa_old, tests_pass_with_the_systems_rd
 	system_dir(dir, sizeof(dir));
 	if (!dir[0] || is_ours(dir))
 		cr_skip("the system has no other rdma-core");
-	cmd_run(&cmd, 100, "unset BXFI_MAP; LD_LIBRARY_PATH=%s $B/integration/%s -j1 --verbose=0", dir, p->name);
+	cmd_run(&cmd, 100, "unset BXFI_MAP; LD_LIBRARY_PATH=%s $B/integration/%s -j1 --verbose=0",
+		dir, p->name);
 	cr_assert(zero(int, cmd.code), "%s", cmd.out);
 	cr_assert(cmd_says(&cmd, "Failing: 0 | Crashing: 0"), "%s", cmd.out);
 }

@@ -54,7 +54,7 @@ static void own_device(void *arg)
 	duo_fini(&d);
 }
 
-/* ---- file descriptors ------------------------------------------------------------------------ */
+/* ---- file descriptors ---- */
 
 Test(softefa_process, device_is_a_character_device_by_any_number)
 {
@@ -104,8 +104,9 @@ Test(softefa_process, context_lives_until_its_last_number_is_closed)
 	close(fd);
 	assert_works(&d);
 	fd = d.a.dev.fd;
-	cr_assert(eq(int, raw_qp_create(&qp, &d.a.dev, &d.a.pd, &d.a.scq, &d.a.scq,
-					&(struct raw_qp_attr){.type = RAW_SRD, .sq = 16}),
+	cr_assert(eq(int,
+		     raw_qp_create(&qp, &d.a.dev, &d.a.pd, &d.a.scq, &d.a.scq,
+				   &(struct raw_qp_attr){.type = RAW_SRD, .sq = 16}),
 		     -ENOMEM));
 	close(fd);
 	kids_join(kids_start(own_device, NULL)); /* has both queue pairs again */
@@ -148,7 +149,7 @@ Test(softefa_process, command_file_cannot_be_cut_off)
 	duo_fini(&d);
 }
 
-/* ---- fork ------------------------------------------------------------------------------------- */
+/* ---- fork ---- */
 
 struct family {
 	struct duo d;
@@ -272,7 +273,7 @@ Test(softefa_process, child_of_a_busy_process_can_open_a_device)
 		pthread_join(t[i], NULL);
 }
 
-/* ---- vfork, exec --------------------------------------------------------------------------------- */
+/* ---- vfork, exec ---- */
 
 /* The child of vfork() has the parent's memory, but files of its own. */
 Test(softefa_process, close_in_a_vforked_child_is_the_childs)
@@ -330,7 +331,7 @@ Test(softefa_process, exec_leaves_nothing)
 	cr_assert(zero(int, dir[0]), "%s", dir);
 }
 
-/* ---- exits ---------------------------------------------------------------------------------------- */
+/* ---- exits ---- */
 
 /* Large transfers without end to oneself. */
 static void busy(struct duo *d)
@@ -453,7 +454,7 @@ Test(softefa_process, cancelled_thread_leaves_the_device_to_others)
 	}
 }
 
-/* ---- scarce files ---------------------------------------------------------------------------------- */
+/* ---- scarce files ---- */
 
 static void files(unsigned most)
 {
@@ -518,7 +519,7 @@ Test(softefa_process, request_waits_while_its_receiver_can_open_no_file)
 	send_without_files(true);
 }
 
-/* ---- idle -------------------------------------------------------------------------------------------- */
+/* ---- idle ---- */
 
 static double cpu_s(void)
 {

@@ -122,7 +122,7 @@ Test(softefa_rnr, message_whose_memory_is_deregistered_fails_at_its_sender_only)
 	duo_fini(&d);
 }
 
-/* ---- how long ---------------------------------------------------------------------------- */
+/* ---- how long ---- */
 
 /* The waits double: rnr_retry = n lasts (2^n - 1) timers. */
 struct budget {
@@ -132,7 +132,8 @@ struct budget {
 };
 
 static struct budget budgets[] = {
-	{RAW_SEND, 0, 0}, {RAW_SEND, 1, 10}, {RAW_SEND, 3, 70}, {RAW_WRITE, 0, 0}, {RAW_WRITE, 2, 30},
+	{RAW_SEND, 0, 0},  {RAW_SEND, 1, 10},  {RAW_SEND, 3, 70},
+	{RAW_WRITE, 0, 0}, {RAW_WRITE, 2, 30},
 };
 
 ParameterizedTestParameters(softefa_rnr, wait_ends_with_the_retries)
@@ -210,7 +211,7 @@ Test(softefa_rnr, unsolicited_write_needs_no_receive)
 	duo_fini(&d);
 }
 
-/* ---- room in completion queues ----------------------------------------------------------- */
+/* ---- room in completion queues ---- */
 
 /* A full queue is waited for: the device knows what was polled by the doorbell. */
 Test(softefa_rnr, full_completion_queues_lose_nothing)

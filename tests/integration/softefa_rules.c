@@ -12,7 +12,7 @@ TestSuite(softefa_rules, .timeout = 60);
 
 enum { LEN = 256, MTU = 8928, MIB = 1 << 20 };
 
-/* ---- malformed descriptors --------------------------------------------------------------- */
+/* ---- malformed descriptors ---- */
 
 /* A good request with some bytes of its descriptor replaced. */
 struct malformed {
@@ -23,33 +23,28 @@ struct malformed {
 };
 
 static struct malformed malformeds[] = {
-	{RAW_SEND, 2, 1, 0x00, 2},	/* no meta descriptor */
-	{RAW_SEND, 2, 1, 0xc0, 2},	/* extension */
-	{RAW_SEND, 3, 1, 0x18, 2},	/* not the first */
-	{RAW_SEND, 3, 1, 0x14, 2},	/* not the last */
-	{RAW_SEND, 3, 1, 0x0c, 2},	/* no completion wanted */
-	{RAW_SEND, 2, 1, 0x83, 3},	/* op 3 */
-	{RAW_SEND, 2, 1, 0x8f, 3},	/* op 15 */
-	{RAW_READ, 2, 1, 0xa1, 3},	/* inline read */
-	{RAW_READ, 2, 1, 0x91, 3},	/* read with immediate */
-	{RAW_WRITE, 2, 1, 0xa2, 3},	/* inline write in 64 bytes */
-	{RAW_SEND, 12, 2, 0x0fff, 4},	/* no such AHN */
-	{RAW_SEND, 12, 2, 0xffff, 4},
-	{RAW_SEND, 6, 2, 3, 6},		/* 3 SGEs */
-	{RAW_SEND, 6, 2, 0xffff, 6},
-	{RAW_WRITE, 6, 2, 2, 6},	/* 2 SGEs */
-	{RAW_WRITE, 32, 4, LEN + 1, 6}, /* remote longer than local */
-	{RAW_WRITE, 32, 4, 0, 6},
-	{RAW_SEND, 32, 4, MTU + 1, 6},
-	{RAW_SEND, 32, 4, MIB + 1, 5},	/* beyond the region */
-	{RAW_SEND, 36, 4, 0x00fffffe, 5}, /* lkey */
-	{RAW_SEND, 44, 4, 0xffffffff, 5}, /* address */
+	{RAW_SEND, 2, 1, 0x00, 2},                                  /* no meta descriptor */
+	{RAW_SEND, 2, 1, 0xc0, 2},                                  /* extension */
+	{RAW_SEND, 3, 1, 0x18, 2},                                  /* not the first */
+	{RAW_SEND, 3, 1, 0x14, 2},                                  /* not the last */
+	{RAW_SEND, 3, 1, 0x0c, 2},                                  /* no completion wanted */
+	{RAW_SEND, 2, 1, 0x83, 3},                                  /* op 3 */
+	{RAW_SEND, 2, 1, 0x8f, 3},                                  /* op 15 */
+	{RAW_READ, 2, 1, 0xa1, 3},                                  /* inline read */
+	{RAW_READ, 2, 1, 0x91, 3},                                  /* read with immediate */
+	{RAW_WRITE, 2, 1, 0xa2, 3},                                 /* inline write in 64 bytes */
+	{RAW_SEND, 12, 2, 0x0fff, 4},                               /* no such AHN */
+	{RAW_SEND, 12, 2, 0xffff, 4},      {RAW_SEND, 6, 2, 3, 6},  /* 3 SGEs */
+	{RAW_SEND, 6, 2, 0xffff, 6},       {RAW_WRITE, 6, 2, 2, 6}, /* 2 SGEs */
+	{RAW_WRITE, 32, 4, LEN + 1, 6},                             /* remote longer than local */
+	{RAW_WRITE, 32, 4, 0, 6},          {RAW_SEND, 32, 4, MTU + 1, 6},
+	{RAW_SEND, 32, 4, MIB + 1, 5},     /* beyond the region */
+	{RAW_SEND, 36, 4, 0x00fffffe, 5},  /* lkey */
+	{RAW_SEND, 44, 4, 0xffffffff, 5},  /* address */
 	{RAW_WRITE, 36, 4, 0x00fffffe, 7}, /* rkey */
-	{RAW_WRITE, 44, 4, 0xffffffff, 7},
-	{RAW_READ, 36, 4, 0x00fffffe, 7},
-	{RAW_READ, 44, 4, 0xffffffff, 7},
-	{RAW_SEND, 4, 2, 0xfffe, 9},	/* no such QP */
-	{RAW_SEND, 16, 4, 12345, 9},	/* qkey */
+	{RAW_WRITE, 44, 4, 0xffffffff, 7}, {RAW_READ, 36, 4, 0x00fffffe, 7},
+	{RAW_READ, 44, 4, 0xffffffff, 7},  {RAW_SEND, 4, 2, 0xfffe, 9}, /* no such QP */
+	{RAW_SEND, 16, 4, 12345, 9},                                    /* qkey */
 	{RAW_WRITE, 16, 4, 12345, 9},
 };
 
@@ -91,7 +86,7 @@ struct overlong {
 };
 
 static struct overlong overlongs[] = {
-	{RAW_SEND, 64, 33},   {RAW_SEND, 64, 0xffff},  {RAW_SEND, 128, 81},
+	{RAW_SEND, 64, 33},   {RAW_SEND, 64, 0xffff},   {RAW_SEND, 128, 81},
 	{RAW_WRITE, 128, 81}, {RAW_WRITE, 128, 0xffff},
 };
 
@@ -118,7 +113,7 @@ ParameterizedTest(struct overlong *o, softefa_rules, inline_data_beyond_the_requ
 	duo_fini(&d);
 }
 
-/* ---- regions ----------------------------------------------------------------------------- */
+/* ---- regions ---- */
 
 /* Memory of A and of B with these rights; or in another PD than that of their QPs. */
 struct rights {
@@ -131,10 +126,10 @@ struct rights {
 enum { LW = RAW_LOCAL_WRITE, RW = RAW_LOCAL_WRITE | RAW_REMOTE_WRITE, RR = RAW_REMOTE_READ };
 
 static struct rights rights[] = {
-	{RAW_SEND, 0, LW, false, false, 0, 0},	{RAW_SEND, 0, 0, false, false, 12, 5},
-	{RAW_SEND, 0, LW, true, false, 5, 0},	{RAW_SEND, 0, LW, false, true, 12, 5},
+	{RAW_SEND, 0, LW, false, false, 0, 0},  {RAW_SEND, 0, 0, false, false, 12, 5},
+	{RAW_SEND, 0, LW, true, false, 5, 0},   {RAW_SEND, 0, LW, false, true, 12, 5},
 	{RAW_WRITE, 0, RW, false, false, 0, 0}, {RAW_WRITE, 0, LW | RR, false, false, 7, 0},
-	{RAW_WRITE, 0, RW, true, false, 5, 0},	{RAW_WRITE, 0, RW, false, true, 7, 0},
+	{RAW_WRITE, 0, RW, true, false, 5, 0},  {RAW_WRITE, 0, RW, false, true, 7, 0},
 	{RAW_READ, LW, RR, false, false, 0, 0}, {RAW_READ, 0, RR, false, false, 5, 0},
 	{RAW_READ, LW, RW, false, false, 7, 0}, {RAW_READ, LW, RR, true, false, 5, 0},
 	{RAW_READ, LW, RR, false, true, 7, 0},
@@ -220,7 +215,7 @@ Test(softefa_rules, rdma_beyond_the_devices_limit_is_6)
 	duo_fini(&d);
 }
 
-/* ---- peers ------------------------------------------------------------------------------- */
+/* ---- peers ---- */
 
 /* A and B are in protection domains of their own; only A knows B. */
 static void strangers_init(struct duo *d, bool sgid)
@@ -356,13 +351,13 @@ Test(softefa_rules, queue_pair_reaches_itself)
 	node_fini(&n);
 }
 
-/* ---- datagrams --------------------------------------------------------------------------- */
+/* ---- datagrams ---- */
 
 /* What is wrong with the message; its sender never learns. */
 struct loss {
 	uint16_t dqpn;
 	uint32_t dqkey, post; /* bytes of the receive; 0: none */
-	bool dereg;	      /* its memory */
+	bool dereg;           /* its memory */
 	unsigned rx_status;   /* 0: no receive completes */
 };
 
@@ -474,7 +469,7 @@ Test(softefa_rules, reliable_queue_pair_does_not_find_one_for_datagrams)
 	node_fini(&a);
 }
 
-/* ---- capabilities ------------------------------------------------------------------------ */
+/* ---- capabilities ---- */
 
 Test(softefa_rules, device_without_rdma_refuses_it)
 {

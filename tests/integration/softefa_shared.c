@@ -40,7 +40,7 @@ static pid_t start(void (*fn)(void *), struct meeting *m, unsigned me)
 	return kids_start(fn, k);
 }
 
-/* ---- numbers ----------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 static void number_taker(void *arg)
 {
@@ -104,7 +104,7 @@ Test(softefa_shared, numbers_are_unique_on_a_device_whoever_has_them)
 	cr_assert(eq(u32, m->key[0][0] >> 24, 0));
 }
 
-/* ---- room -------------------------------------------------------------------------------- */
+/* ---- room ---- */
 
 enum { ROOM = 8 };
 
@@ -169,8 +169,9 @@ Test(softefa_shared, room_of_a_killed_process_is_free_for_the_others)
 	kids_await(&m->arrived, 1);
 	cr_assert(eq(int, raw_pd_alloc(&pd, &n.dev), -ENOMEM));
 	cr_assert(eq(int, raw_cq_create(&cq, &n.dev, &(struct raw_cq_attr){.depth = 16}), -ENOMEM));
-	cr_assert(eq(int, raw_qp_create(&qp, &n.dev, &n.pd, &n.scq, &n.rcq,
-					&(struct raw_qp_attr){.type = RAW_SRD, .sq = 16}),
+	cr_assert(eq(int,
+		     raw_qp_create(&qp, &n.dev, &n.pd, &n.scq, &n.rcq,
+				   &(struct raw_qp_attr){.type = RAW_SRD, .sq = 16}),
 		     -ENOMEM));
 	cr_assert(eq(int, raw_mr_reg(&mr, &n.dev, &n.pd, n.buf, LEN, 0), -ENOMEM));
 	cr_assert(eq(int, raw_ah_create(&ah, &n.dev, &n.pd, &gid), -ENOMEM));
@@ -186,7 +187,7 @@ Test(softefa_shared, room_of_a_killed_process_is_free_for_the_others)
 	}
 }
 
-/* ---- what is left ------------------------------------------------------------------------ */
+/* ---- what is left ---- */
 
 /* Sends to all and waits for all; what follows is up to the test. */
 static void talker(struct kid *k, struct node *n)
@@ -359,7 +360,7 @@ Test(softefa_shared, files_that_nobody_knows_are_cleaned_up)
 	assert_clean();
 }
 
-/* ---- who may look ------------------------------------------------------------------------ */
+/* ---- who may look ---- */
 
 static void stranger(void *arg)
 {
@@ -439,7 +440,7 @@ Test(softefa_shared, folder_of_somebody_else_is_refused)
 	node_fini(&n);
 }
 
-/* ---- who is reached ---------------------------------------------------------------------- */
+/* ---- who is reached ---- */
 
 static void neighbour(void *arg)
 {

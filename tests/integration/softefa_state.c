@@ -54,7 +54,8 @@ static unsigned each_once(struct raw_cq *cq, unsigned n)
 		struct raw_wc wc = node_wait(cq);
 
 		cr_assert(lt(u64, wc.req_id, n));
-		cr_assert(zero(u8, seen[wc.req_id]), "request %u completes twice", (unsigned)wc.req_id);
+		cr_assert(zero(u8, seen[wc.req_id]), "request %u completes twice",
+			  (unsigned)wc.req_id);
 		seen[wc.req_id] = 1;
 		fine += wc.status == 0;
 	}
@@ -217,7 +218,7 @@ Test(softefa_state, drained_send_queue_finishes_what_it_has)
 	duo_fini(&d);
 }
 
-/* ---- nonsense in the rings --------------------------------------------------------------- */
+/* ---- nonsense in the rings ---- */
 
 static void assert_fell_alone(struct duo *d, struct node *fallen)
 {
@@ -274,10 +275,10 @@ struct chain {
 enum { FIRST = 1u << 30, LAST = 1u << 31 };
 
 static struct chain chains[] = {
-	{{0, LAST}, 2},	      /* no first */
-	{{FIRST, FIRST}, 2},  /* two firsts */
-	{{FIRST, 0, 0}, 2},   /* cut off by the doorbell */
-	{{FIRST}, 20},	      /* longer than any receive */
+	{{0, LAST}, 2},      /* no first */
+	{{FIRST, FIRST}, 2}, /* two firsts */
+	{{FIRST, 0, 0}, 2},  /* cut off by the doorbell */
+	{{FIRST}, 20},       /* longer than any receive */
 };
 
 ParameterizedTestParameters(softefa_state, broken_chain_of_receive_descriptors_fails_alone)
@@ -304,7 +305,7 @@ ParameterizedTest(struct chain *c, softefa_state, broken_chain_of_receive_descri
 	duo_fini(&d);
 }
 
-/* ---- transitions ------------------------------------------------------------------------- */
+/* ---- transitions ---- */
 
 enum {
 	M_INIT = RAW_M_STATE | RAW_M_PKEY | RAW_M_PORT | RAW_M_QKEY,

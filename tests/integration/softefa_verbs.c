@@ -41,7 +41,8 @@ TestSuite(softefa_verbs, .timeout = 60);
 	X(int, ibv_destroy_qp, (struct ibv_qp *)) \
 	X(struct ibv_qp_ex *, ibv_qp_to_qp_ex, (struct ibv_qp *)) \
 	X(struct ibv_qp *, efadv_create_qp_ex, \
-	  (struct ibv_context *, struct ibv_qp_init_attr_ex *, struct efadv_qp_init_attr *, uint32_t)) \
+	  (struct ibv_context *, struct ibv_qp_init_attr_ex *, struct efadv_qp_init_attr *, \
+	   uint32_t)) \
 	X(int, efadv_query_qp_wqs, \
 	  (struct ibv_qp *, struct efadv_wq_attr *, struct efadv_wq_attr *, uint32_t))
 
@@ -67,7 +68,7 @@ static void load(void)
 #undef X
 }
 
-/* ---- a queue pair that reaches itself ------------------------------------------------------- */
+/* ---- a queue pair that reaches itself ---- */
 
 enum { LEN = 4096, WRITE_OPS = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ };
 
@@ -189,7 +190,7 @@ static void send_one(struct self *s, uint64_t wr_id, uint32_t len)
 	ibv_wr_set_ud_addr(s->ex, s->ah, s->qp->qp_num, 7);
 }
 
-/* ---- wide work requests ---------------------------------------------------------------------- */
+/* ---- wide work requests ---- */
 
 static void need_wide(void)
 {
@@ -252,7 +253,7 @@ Test(softefa_verbs, inline_send_of_80_bytes_in_a_wide_request)
 	self_fini(&s);
 }
 
-/* ---- what the device says of its limits --------------------------------------------------------- */
+/* ---- what the device says of its limits ---- */
 
 Test(softefa_verbs, request_ids_of_64_bits)
 {
@@ -324,7 +325,7 @@ Test(softefa_verbs, small_queues_are_made_as_deep_as_the_device_wants)
 	self_fini(&s);
 }
 
-/* ---- events ----------------------------------------------------------------------------------------- */
+/* ---- events ---- */
 
 /* In the way of the manual page: arm, drain, wait, acknowledge. A hang is a lost event. */
 Test(softefa_verbs, events_are_delivered_and_the_queue_is_destroyed_without_a_hang)
@@ -361,7 +362,7 @@ Test(softefa_verbs, events_are_delivered_and_the_queue_is_destroyed_without_a_ha
 	self_fini(&s);
 }
 
-/* ---- processes ---------------------------------------------------------------------------------------- */
+/* ---- processes ---- */
 
 static void use_in_child(void *arg)
 {

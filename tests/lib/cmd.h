@@ -8,8 +8,8 @@
 #define CMD_TIMED_OUT (-1)
 
 struct cmd {
-	int code;	   /* exit status, 128 + signal, or CMD_TIMED_OUT */
-	double seconds;	   /* wall */
+	int code;          /* exit status, 128 + signal, or CMD_TIMED_OUT */
+	double seconds;    /* wall */
 	char out[1 << 16]; /* stdout and stderr as they came; what does not fit is cut off */
 };
 

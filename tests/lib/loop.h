@@ -10,23 +10,23 @@
 #include "srd.h"
 
 enum {
-	LOOP_BYTES = 1 << 20,	 /* of buf; A's half, then B's */
+	LOOP_BYTES = 1 << 20,    /* of buf; A's half, then B's */
 	LOOP_B = LOOP_BYTES / 2, /* offset of B's half */
 	LOOP_QKEY = 0x11110000,
 	LOOP_WAIT_MS = 20000, /* longer than any retry of a healthy adapter */
 };
 
 struct loop_attr {
-	bool td;	/* QPs and CQs on a thread domain */
+	bool td;        /* QPs and CQs on a thread domain */
 	bool strangers; /* B in a PD of its own, without an AH for A */
 	bool a_unsolicited, b_unsolicited;
 	enum srd_qp_type type;
 	uint32_t depth; /* of all queues; 0 = 64 */
-	uint32_t sges;	/* of sends and receives; 0 = 1 */
+	uint32_t sges;  /* of sends and receives; 0 = 1 */
 	uint32_t max_inline;
 	uint32_t cq_fields; /* SRD_CQ_* of both CQs */
-	int rnr_retry;	    /* of A; 0 = leave it to the device */
-	uint32_t need;	    /* SRD_CAP_*: skip the test without */
+	int rnr_retry;      /* of A; 0 = leave it to the device */
+	uint32_t need;      /* SRD_CAP_*: skip the test without */
 };
 
 struct loop {

@@ -10,8 +10,7 @@
 #include <stdint.h>
 
 /* need(n == 32, "%d of 32 are done", n): the text says what the numbers were. */
-#define need(cond, ...) \
-	((cond) ? (void)0 : need_failed(__FILE__, __LINE__, #cond, __VA_ARGS__))
+#define need(cond, ...) ((cond) ? (void)0 : need_failed(__FILE__, __LINE__, #cond, __VA_ARGS__))
 
 _Noreturn void need_failed(const char *file, int line, const char *cond, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));

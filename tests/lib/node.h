@@ -21,13 +21,13 @@ void node_fabric_dir(char *path, size_t len);
 /* Zero means the default. */
 struct node_attr {
 	unsigned dev;
-	uint32_t type;	       /* RAW_SRD */
-	uint32_t sq, rq, cq;   /* depths; 64, 64, 128 */
+	uint32_t type;       /* RAW_SRD */
+	uint32_t sq, rq, cq; /* depths; 64, 64, 128 */
 	uint32_t stride;
-	uint32_t bytes;	       /* of buf; 1 MiB */
-	int rnr;	       /* rnr_retry + 1; 0: not set */
+	uint32_t bytes; /* of buf; 1 MiB */
+	int rnr;        /* rnr_retry + 1; 0: not set */
 	bool unsolicited, sgid, req_id_64;
-	struct node *with;     /* in its context and PD, and closed before it */
+	struct node *with; /* in its context and PD, and closed before it */
 };
 
 struct node {

@@ -14,7 +14,7 @@
 #include "../../tools/host/log.h"
 #include "need.h"
 
-/* ---- what it said ---------------------------------------------------------------------------- */
+/* ---- what it said ---- */
 
 static struct {
 	pthread_mutex_t lock;
@@ -23,9 +23,8 @@ static struct {
 	char all[1 << 14]; /* what does not fit is not kept */
 } said = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static NCCL_NET_PRINTF(5, 6) void
-	listen_to(enum nccl_net_log_level level, unsigned long subsys, const char *where, int line,
-		  const char *fmt, ...)
+static NCCL_NET_PRINTF(5, 6) void listen_to(enum nccl_net_log_level level, unsigned long subsys,
+					    const char *where, int line, const char *fmt, ...)
 {
 	char text[1024];
 	va_list args;
@@ -97,7 +96,7 @@ void plug_forget(void)
 	pthread_mutex_unlock(&said.lock);
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---- */
 
 void plug_softefa(const char *settings)
 {
@@ -165,7 +164,7 @@ void plug_close(struct plug *p)
 	host_net_close(&p->net);
 }
 
-/* ---- connections ----------------------------------------------------------------------------- */
+/* ---- connections ---- */
 
 #define POISON ((void *)0x5a5a5a5a5a5a5a5a)
 
@@ -275,7 +274,7 @@ void plug_close_recv(struct plug *p, void *comm)
 	need(rc == NCCL_NET_OK, "%s", host_result_str(rc));
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 void *plug_reg(struct plug *p, void *comm, void *at, size_t size)
 {
@@ -294,13 +293,12 @@ void plug_dereg(struct plug *p, void *comm, void *mh)
 	need(rc == NCCL_NET_OK, "%s", host_result_str(rc));
 }
 
-/* ---- data ------------------------------------------------------------------------------------ */
+/* ---- data ---- */
 
 void *plug_isend(struct plug *p, void *comm, void *at, size_t size, int tag, void *mh)
 {
 	void *request = POISON;
-	enum nccl_net_result rc =
-		p->net.isend(&p->net, comm, at, size, tag, mh, NULL, &request);
+	enum nccl_net_result rc = p->net.isend(&p->net, comm, at, size, tag, mh, NULL, &request);
 
 	need(rc == NCCL_NET_OK, "%s: %s", host_result_str(rc), plug_warning());
 	need(request != POISON, "the request was not written");

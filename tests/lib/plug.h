@@ -37,7 +37,7 @@ void plug_open(struct plug *p, int abi);
 /* finalize and unload; fails if there was a warning that plug_warnings() did not ask for. */
 void plug_close(struct plug *p);
 
-/* ---- what it said ---------------------------------------------------------------------------- */
+/* ---- what it said ---- */
 
 /* Since the last plug_forget(): how many lines, and the newest. Any thread. */
 int plug_warned(void);
@@ -48,7 +48,7 @@ const char *plug_info(void);
 bool plug_said(const char *text);
 void plug_forget(void);
 
-/* ---- connections ----------------------------------------------------------------------------- */
+/* ---- connections ---- */
 
 /* One try. */
 void *plug_connect_once(struct plug *p, int dev, void *handle);
@@ -63,12 +63,12 @@ void plug_close_listen(struct plug *p, void *listen);
 void plug_close_send(struct plug *p, void *comm);
 void plug_close_recv(struct plug *p, void *comm);
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory ---- */
 
 void *plug_reg(struct plug *p, void *comm, void *at, size_t size);
 void plug_dereg(struct plug *p, void *comm, void *mh);
 
-/* ---- data ------------------------------------------------------------------------------------ */
+/* ---- data ---- */
 
 /* One try; NULL: not now. */
 void *plug_isend(struct plug *p, void *comm, void *at, size_t size, int tag, void *mh);

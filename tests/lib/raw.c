@@ -48,7 +48,7 @@ static uint64_t get64(const void *p, unsigned off)
 	return v;
 }
 
-/* ---- device ------------------------------------------------------------------------------ */
+/* ---- device ---- */
 
 static int get_context(struct raw_dev *d)
 {
@@ -124,7 +124,7 @@ static int destroy(const struct raw_dev *d, uint16_t object, uint16_t method, ui
 	return raw_cmd_run(d->sys, d->fd, &c);
 }
 
-/* ---- PD, MR, AH -------------------------------------------------------------------------- */
+/* ---- PD, MR, AH ---- */
 
 int raw_pd_alloc(struct raw_pd *pd, const struct raw_dev *d)
 {
@@ -193,7 +193,7 @@ int raw_ah_destroy(struct raw_ah *ah, const struct raw_dev *d)
 	return rc;
 }
 
-/* ---- completion queues ------------------------------------------------------------------- */
+/* ---- completion queues ---- */
 
 static uint8_t *map(const struct raw_dev *d, uint64_t key, size_t len)
 {
@@ -335,7 +335,7 @@ bool raw_poll(struct raw_cq *cq, struct raw_wc *wc)
 	return true;
 }
 
-/* ---- queue pairs ------------------------------------------------------------------------- */
+/* ---- queue pairs ---- */
 
 static int qp_map(struct raw_qp *qp, const struct raw_dev *d, const uint8_t *uhw)
 {
@@ -363,7 +363,8 @@ static int qp_map(struct raw_qp *qp, const struct raw_dev *d, const uint8_t *uhw
 }
 
 int raw_qp_create(struct raw_qp *qp, const struct raw_dev *d, const struct raw_pd *pd,
-		  const struct raw_cq *scq, const struct raw_cq *rcq, const struct raw_qp_attr *attr)
+		  const struct raw_cq *scq, const struct raw_cq *rcq,
+		  const struct raw_qp_attr *attr)
 {
 	uint32_t stride = attr->stride ? attr->stride : 64, qpn = 0;
 	uint8_t cap[20] = {0}, cap_out[20], in[24] = {0}, uhw[64] = {0};
@@ -465,7 +466,7 @@ int raw_qp_up(struct raw_qp *qp, const struct raw_dev *d, uint32_t qkey, int rnr
 	return rc ? rc : raw_qp_modify(qp, d, &rts);
 }
 
-/* ---- work -------------------------------------------------------------------------------- */
+/* ---- work ---- */
 
 static void put_buf(uint8_t *at, const struct raw_sge *s)
 {

@@ -66,13 +66,13 @@ int raw_ah_create(struct raw_ah *ah, const struct raw_dev *d, const struct raw_p
 		  const struct raw_gid *gid);
 int raw_ah_destroy(struct raw_ah *ah, const struct raw_dev *d);
 
-/* ---- completion queues ------------------------------------------------------------------- */
+/* ---- completion queues ---- */
 
 struct raw_cq_attr {
-	uint32_t depth;	   /* a power of two */
-	uint32_t entry;	   /* bytes; 0: 32 */
-	int channel;	   /* fd; 0: none */
-	uint64_t user;	   /* what its events say */
+	uint32_t depth; /* a power of two */
+	uint32_t entry; /* bytes; 0: 32 */
+	int channel;    /* fd; 0: none */
+	uint64_t user;  /* what its events say */
 	bool sgid, req_id_64;
 };
 
@@ -109,12 +109,12 @@ void raw_cq_done(struct raw_cq *cq, bool arm);
 /* Both. */
 bool raw_poll(struct raw_cq *cq, struct raw_wc *wc);
 
-/* ---- queue pairs ------------------------------------------------------------------------- */
+/* ---- queue pairs ---- */
 
 struct raw_qp_attr {
-	uint32_t type;	   /* RAW_SRD, RAW_UD */
-	uint32_t sq, rq;   /* work requests, descriptors: powers of two or 0 */
-	uint32_t stride;   /* 0: 64 */
+	uint32_t type;   /* RAW_SRD, RAW_UD */
+	uint32_t sq, rq; /* work requests, descriptors: powers of two or 0 */
+	uint32_t stride; /* 0: 64 */
 	uint32_t max_inline;
 	bool unsolicited, req_id_64;
 };
@@ -130,7 +130,8 @@ struct raw_qp {
 };
 
 int raw_qp_create(struct raw_qp *qp, const struct raw_dev *d, const struct raw_pd *pd,
-		  const struct raw_cq *scq, const struct raw_cq *rcq, const struct raw_qp_attr *attr);
+		  const struct raw_cq *scq, const struct raw_cq *rcq,
+		  const struct raw_qp_attr *attr);
 int raw_qp_destroy(struct raw_qp *qp, const struct raw_dev *d);
 
 enum {

@@ -35,7 +35,7 @@ enum nccl_net_result test_plugin_errno(const char *call)
 	return NCCL_NET_SYSTEM_ERROR;
 }
 
-/* ---- what v8 brought -------------------------------------------------------------------- */
+/* ---- what v8 brought ---- */
 
 static enum nccl_net_result init_v8(nccl_net_log_fn log)
 {
@@ -168,19 +168,19 @@ static enum nccl_net_result close_listen(void *listen_comm)
 	return test_plugin.close_listen(listen_comm);
 }
 
-#define TABLE_COMMON                                                                         \
+#define TABLE_COMMON \
 	.name = test_plugin_name, .devices = devices, .accept = accept_v8, .reg_mr = reg_mr, \
-	.dereg_mr = dereg_mr, .iflush = iflush, .test = test, .close_send = close_send,      \
+	.dereg_mr = dereg_mr, .iflush = iflush, .test = test, .close_send = close_send, \
 	.close_recv = close_recv, .close_listen = close_listen
 
 extern const struct nccl_net_v8 ncclNetPlugin_v8;
 EXPORT const struct nccl_net_v8 ncclNetPlugin_v8 = {
-	TABLE_COMMON,	     .init = init_v8,	    .get_properties = get_properties_v8,
+	TABLE_COMMON,        .init = init_v8,       .get_properties = get_properties_v8,
 	.listen = listen_v8, .connect = connect_v8, .isend = isend_v8,
 	.irecv = irecv_v8,
 };
 
-/* ---- v9 --------------------------------------------------------------------------------- */
+/* ---- v9 ---- */
 
 #if TABLES_NEWEST >= 9
 
@@ -223,14 +223,14 @@ static enum nccl_net_result irecv_v9(void *recv_comm, int n, void **data, size_t
 
 extern const struct nccl_net_v9 ncclNetPlugin_v9;
 EXPORT const struct nccl_net_v9 ncclNetPlugin_v9 = {
-	TABLE_COMMON,	     .init = init_v8,	    .get_properties = get_properties_v9,
+	TABLE_COMMON,        .init = init_v8,       .get_properties = get_properties_v9,
 	.listen = listen_v8, .connect = connect_v8, .isend = isend_v9,
 	.irecv = irecv_v9,
 };
 
 #endif
 
-/* ---- v10 -------------------------------------------------------------------------------- */
+/* ---- v10 ---- */
 
 #if TABLES_NEWEST >= 10
 
@@ -264,14 +264,14 @@ static enum nccl_net_result irecv_v10(void *recv_comm, int n, void **data, size_
 
 extern const struct nccl_net_v10 ncclNetPlugin_v10;
 EXPORT const struct nccl_net_v10 ncclNetPlugin_v10 = {
-	TABLE_COMMON,	     .init = init_v10,	     .get_properties = get_properties_v9,
+	TABLE_COMMON,        .init = init_v10,       .get_properties = get_properties_v9,
 	.listen = listen_v8, .connect = connect_v10, .isend = isend_v10,
 	.irecv = irecv_v10,
 };
 
 #endif
 
-/* ---- v11 and v12 ------------------------------------------------------------------------ */
+/* ---- v11 and v12 ---- */
 
 #if TABLES_NEWEST >= 11
 
@@ -339,8 +339,8 @@ static enum nccl_net_result set_net_attr(void *ctx, struct nccl_net_attr *attr)
 }
 
 /* v11 and v12 differ in the type of the properties alone. */
-#define TABLE_V11                                                                       \
-	TABLE_COMMON, .init = init_v11, .listen = listen_v11, .connect = connect_v11,   \
+#define TABLE_V11 \
+	TABLE_COMMON, .init = init_v11, .listen = listen_v11, .connect = connect_v11, \
 		      .isend = isend_v10, .irecv = irecv_v10, .finalize = finalize_v11, \
 		      .set_net_attr = set_net_attr
 

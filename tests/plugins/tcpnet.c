@@ -38,7 +38,7 @@ struct request {
 struct comm {
 	int fd;
 	bool sender;
-	bool held;	   /* fault swap: one send waits for the next */
+	bool held;         /* fault swap: one send waits for the next */
 	pthread_t service; /* the thread that made it, which must not move data */
 	int mrs;
 	uint64_t posted, moved; /* requests */
@@ -70,7 +70,7 @@ static struct {
 	_Atomic long left; /* occasions, this one included */
 } net_fault;
 
-/* ---- faults ----------------------------------------------------------------------------- */
+/* ---- faults ---- */
 
 static void fault_parse(void)
 {
@@ -95,7 +95,7 @@ static bool fault(const char *name)
 	return fault_is(name) && --net_fault.left == 0;
 }
 
-/* ---- devices ---------------------------------------------------------------------------- */
+/* ---- devices ---- */
 
 static enum nccl_net_result init(void)
 {
@@ -119,7 +119,7 @@ static enum nccl_net_result properties(int dev, struct nccl_net_props_v12 *props
 	return NCCL_NET_OK;
 }
 
-/* ---- connections ------------------------------------------------------------------------ */
+/* ---- connections ---- */
 
 static struct comm *comm_new(int fd, bool sender)
 {
@@ -256,7 +256,7 @@ static enum nccl_net_result close_listen(void *listen_comm)
 	return NCCL_NET_OK;
 }
 
-/* ---- registration ----------------------------------------------------------------------- */
+/* ---- registration ---- */
 
 static enum nccl_net_result reg_mr(void *comm, void *data, size_t size, int type, void **mhandle)
 {
@@ -294,7 +294,7 @@ static bool mr_covers(const struct mr *mr, const struct comm *c, const char *dat
 	       (size_t)(data - mr->data) <= mr->size - size;
 }
 
-/* ---- data ------------------------------------------------------------------------------- */
+/* ---- data ---- */
 
 /* Bytes moved, 0 for not now, -1 for a broken connection. */
 static ssize_t move(struct comm *c, struct iovec *iov, int n)

@@ -104,7 +104,7 @@ PAYLOAD static uint64_t sum(const volatile uint8_t *p, size_t n)
 	return h;
 }
 
-/* ---- a pair of queue pairs --------------------------------------------------------------- */
+/* ---- a pair of queue pairs ---- */
 
 /* One transfer of the pair; its number is the request id and says where its bytes are. */
 struct xfer {
@@ -243,7 +243,7 @@ static void start_one(struct pair *p)
 	post_one(p, slot);
 }
 
-/* ---- completions ------------------------------------------------------------------------- */
+/* ---- completions ---- */
 
 /* Each transfer with an immediate has a completion on either side. */
 static void arrived(struct pair *p, unsigned slot)
@@ -336,7 +336,7 @@ static void wait_done(struct pair *p, bool check, unsigned n0, unsigned n1)
 	}
 }
 
-/* ---- what movers do ---------------------------------------------------------------------- */
+/* ---- what movers do ---- */
 
 static void traffic(struct pair *p, unsigned n)
 {
@@ -488,7 +488,7 @@ static void *mover(void *arg)
 	return NULL;
 }
 
-/* ---- what churners do -------------------------------------------------------------------- */
+/* ---- what churners do ---- */
 
 static atomic_bool stop;
 

@@ -60,7 +60,7 @@ struct number {
 	int64_t value;
 };
 
-static struct number numbers[] = {{"0", 0},	{"-2", -2},   {"100", 100},
+static struct number numbers[] = {{"0", 0},     {"-2", -2},   {"100", 100},
 				  {"0x1f", 31}, {"0X10", 16}, {"007", 7}};
 
 ParameterizedTestParameters(env, whole_numbers_in_range_are_taken)
@@ -76,9 +76,9 @@ ParameterizedTest(struct number *p, env, whole_numbers_in_range_are_taken)
 }
 
 static struct number bad_numbers[] = {
-	{"", 0},    {" 7", 0},	{"7 ", 0},  {"12abc", 0},  {"abc", 0},
-	{"+5", 0},  {"1e1", 0}, {"0x", 0},  {"--2", 0},	   {"-", 0},
-	{"101", 0}, {"-3", 0},	{"5.0", 0}, {"0xffff", 0}, {"99999999999999", 0},
+	{"", 0},    {" 7", 0},  {"7 ", 0},  {"12abc", 0},  {"abc", 0},
+	{"+5", 0},  {"1e1", 0}, {"0x", 0},  {"--2", 0},    {"-", 0},
+	{"101", 0}, {"-3", 0},  {"5.0", 0}, {"0xffff", 0}, {"99999999999999", 0},
 };
 
 ParameterizedTestParameters(env, other_numbers_are_one_warning_and_the_default)
@@ -110,7 +110,7 @@ Test(env, word_of_the_list_is_its_index)
 	cr_assert(eq(i64, load().mode, 1));
 }
 
-static struct number bad_words[] = {{"", 0},	{"o", 0}, {"ON", 0},   {"on|auto", 0},
+static struct number bad_words[] = {{"", 0},    {"o", 0}, {"ON", 0},   {"on|auto", 0},
 				    {"onn", 0}, {"|", 0}, {"auto ", 0}};
 
 ParameterizedTestParameters(env, other_words_are_one_warning_and_the_default)

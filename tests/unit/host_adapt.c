@@ -22,7 +22,7 @@ static enum nccl_net_result devices(int *ndev)
 	return NCCL_NET_OK;
 }
 
-/* ---- a plugin of v8 --------------------------------------------------------------------- */
+/* ---- a plugin of v8 ---- */
 
 static enum nccl_net_result init_v8(nccl_net_log_fn log)
 {
@@ -165,7 +165,7 @@ Test(adapt, what_v8_lacks_is_null)
 	cr_assert(!net.irecv_consumed && !net.reg_mr_dma_buf && net.finalize);
 }
 
-/* ---- later ones ------------------------------------------------------------------------- */
+/* ---- later ones ---- */
 
 static enum nccl_net_result irecv_v9(void *comm, int n, void **data, size_t *sizes, int *tags,
 				     void **mhandles, void **request)

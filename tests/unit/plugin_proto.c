@@ -13,7 +13,7 @@
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* ---- samples --------------------------------------------------------------------------------- */
+/* ---- samples ---- */
 
 /* Every byte of a field is another one. */
 static union ibv_gid gid(uint8_t first)
@@ -86,8 +86,9 @@ static struct proto_resp resp(int nrails)
 	return r;
 }
 
-/* ---- fixed bytes ----------------------------------------------------------------------------- */
+/* ---- fixed bytes ---- */
 
+/* clang-format off */
 #define GID_10 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19, 0x1a, 0x1b, 0x1c, 0x1d, \
 	       0x1e, 0x1f
 #define EP     GID_10, 0, 0, 0x21, 0x22, 0x31, 0x32, 0x33, 0x34
@@ -113,6 +114,7 @@ static const uint8_t resp_bytes[] = {
 static const uint8_t refusal_bytes[] = {
 	'E', 'F', 'A', 'm', 0, 1, 2, TOKEN, 0x61, 0x62, 0x63, 0x64, 0, 0, 0, 111,
 };
+/* clang-format on */
 
 static void assert_bytes(const uint8_t *got, const uint8_t *want, size_t n)
 {
@@ -128,8 +130,10 @@ Test(proto, handle_has_these_bytes_and_zeros_behind_them)
 	memset(out, 0xee, sizeof(out));
 	proto_handle_pack(out, &h);
 	assert_bytes(out, handle_bytes, sizeof(handle_bytes));
-	cr_assert(eq(long, bytes_differ_from(out + sizeof(handle_bytes),
-					     sizeof(out) - sizeof(handle_bytes), 0), -1));
+	cr_assert(eq(long,
+		     bytes_differ_from(out + sizeof(handle_bytes),
+				       sizeof(out) - sizeof(handle_bytes), 0),
+		     -1));
 }
 
 Test(proto, request_has_these_bytes)
@@ -185,17 +189,19 @@ Test(proto, clear_to_send_line_has_these_bytes)
 		.rail0 = 0x64,
 		.seq = 0x71727374,
 	};
+	/* clang-format off */
 	static const uint8_t want[64] = {
 		8, 7, 6, 5, 4, 3, 2, 1, 0x14, 0x13, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21,
 		0x34, 0x33, 0x32, 0x31, 0x44, 0x43, 0x42, 0x41,
 		[48] = 0x54, 0x53, 0x52, 0x51, 0x61, 0x62, 0x63, 0x64, 0, 0, 0, 0,
 		0x74, 0x73, 0x72, 0x71,
 	};
+	/* clang-format on */
 
 	assert_bytes((const uint8_t *)&line, want, sizeof(want));
 }
 
-/* ---- there and back -------------------------------------------------------------------------- */
+/* ---- there and back ---- */
 
 struct rails {
 	int n;
@@ -305,9 +311,12 @@ struct imm {
 
 ParameterizedTestParameters(proto, immediate_comes_back)
 {
-	static struct imm imms[] = {{0, 0, 0, 1},	     {NET_MAX_COMMS - 1, 0, 0, 1},
-				    {0, NET_RING_MAX - 1, 0, 1}, {0, 0, 7, 8},
-				    {0, 0, 0, 8},	     {NET_MAX_COMMS - 1, NET_RING_MAX - 1, 7, 8},
+	static struct imm imms[] = {{0, 0, 0, 1},
+				    {NET_MAX_COMMS - 1, 0, 0, 1},
+				    {0, NET_RING_MAX - 1, 0, 1},
+				    {0, 0, 7, 8},
+				    {0, 0, 0, 8},
+				    {NET_MAX_COMMS - 1, NET_RING_MAX - 1, 7, 8},
 				    {0x15555, 0xaa, 2, 5}};
 
 	return cr_make_param_array(struct imm, imms, COUNT(imms));
@@ -315,8 +324,8 @@ ParameterizedTestParameters(proto, immediate_comes_back)
 
 ParameterizedTest(struct imm *i, proto, immediate_comes_back)
 {
-	struct proto_imm back = proto_imm_unpack(proto_imm_pack(i->comm, i->entry, i->piece,
-								i->pieces));
+	struct proto_imm back =
+		proto_imm_unpack(proto_imm_pack(i->comm, i->entry, i->piece, i->pieces));
 
 	cr_assert(eq(u32, back.comm, i->comm));
 	cr_assert(eq(u16, back.entry, (uint16_t)i->entry));
@@ -349,7 +358,7 @@ Test(proto, gid_of_a_rail_has_the_prefix_of_the_first)
 	assert_bytes(g.raw, want, sizeof(want));
 }
 
-/* ---- limits ---------------------------------------------------------------------------------- */
+/* ---- limits ---- */
 
 /* @len bytes at @at, set to @value in network order, are accepted or not. */
 struct edge {
@@ -367,14 +376,26 @@ static void poke(uint8_t *msg, const struct edge *e)
 ParameterizedTestParameters(proto, handle_fields_are_checked_to_the_limit)
 {
 	static struct edge edges[] = {
-		{0, 4, 0x45464168, 0}, {0, 4, 0x45464169, -EINVAL}, {0, 4, 0x4546416d, -EINVAL},
-		{4, 2, 1, 0},	       {4, 2, 0, -EPROTO},	    {4, 2, 2, -EPROTO},
-		{4, 2, 0xffff, -EPROTO}, {6, 1, 1, -EINVAL},
-		{23, 4, 0xffff, 0},    {23, 4, 0x10000, -EINVAL},   {23, 4, UINT32_MAX, -EINVAL},
-		{35, 8, 1, 0},	       {35, 8, 0, -EINVAL},	    {35, 8, UINT64_MAX, 0},
+		{0, 4, 0x45464168, 0},
+		{0, 4, 0x45464169, -EINVAL},
+		{0, 4, 0x4546416d, -EINVAL},
+		{4, 2, 1, 0},
+		{4, 2, 0, -EPROTO},
+		{4, 2, 2, -EPROTO},
+		{4, 2, 0xffff, -EPROTO},
+		{6, 1, 1, -EINVAL},
+		{23, 4, 0xffff, 0},
+		{23, 4, 0x10000, -EINVAL},
+		{23, 4, UINT32_MAX, -EINVAL},
+		{35, 8, 1, 0},
+		{35, 8, 0, -EINVAL},
+		{35, 8, UINT64_MAX, 0},
 		{43, 1, 0xff, 0},
-		{44, 1, 1, 0},	       {44, 1, 8, 0},		    {44, 1, 0, -EINVAL},
-		{44, 1, 9, -EINVAL},   {44, 1, 0xff, -EINVAL},
+		{44, 1, 1, 0},
+		{44, 1, 8, 0},
+		{44, 1, 0, -EINVAL},
+		{44, 1, 9, -EINVAL},
+		{44, 1, 0xff, -EINVAL},
 	};
 
 	return cr_make_param_array(struct edge, edges, COUNT(edges));
@@ -396,18 +417,36 @@ ParameterizedTestParameters(proto, request_fields_are_checked_to_the_limit)
 {
 	enum { QPN = 39, NRAILS = 48, DATA = 65, CTRL = 69, ADDR = 77, ENTRIES = 85 };
 	static struct edge edges[] = {
-		{0, 4, 0x45464168, -EINVAL}, {4, 2, 0, -EPROTO},	   {4, 2, 2, -EPROTO},
-		{6, 1, 0, -EINVAL},	     {6, 1, PROTO_RESP, -EINVAL},  {6, 1, 3, -EINVAL},
-		{QPN, 4, 0xffff, 0},	     {QPN, 4, 0x10000, -EINVAL},
-		{NRAILS, 1, 1, 0},	     {NRAILS, 1, 0, -EINVAL},	   {NRAILS, 1, 2, -EINVAL},
-		{NRAILS, 1, 9, -EINVAL},     {NRAILS, 1, 0xff, -EINVAL},
-		{DATA, 4, 0xffff, 0},	     {DATA, 4, 0x10000, -EINVAL},
-		{CTRL, 4, 0xffff, 0},	     {CTRL, 4, 0x10000, -EINVAL},
-		{ADDR, 8, 0, 0},	     {ADDR, 8, 64, 0},		   {ADDR, 8, 63, -EINVAL},
-		{ADDR, 8, 32, -EINVAL},	     {ADDR, 8, UINT64_MAX, -EINVAL},
-		{ENTRIES, 2, 1, 0},	     {ENTRIES, 2, 512, 0},	   {ENTRIES, 2, 0, -EINVAL},
-		{ENTRIES, 2, 3, -EINVAL},    {ENTRIES, 2, 511, -EINVAL},   {ENTRIES, 2, 513, -EINVAL},
-		{ENTRIES, 2, 1024, -EINVAL}, {ENTRIES, 2, 0x8000, -EINVAL},
+		{0, 4, 0x45464168, -EINVAL},
+		{4, 2, 0, -EPROTO},
+		{4, 2, 2, -EPROTO},
+		{6, 1, 0, -EINVAL},
+		{6, 1, PROTO_RESP, -EINVAL},
+		{6, 1, 3, -EINVAL},
+		{QPN, 4, 0xffff, 0},
+		{QPN, 4, 0x10000, -EINVAL},
+		{NRAILS, 1, 1, 0},
+		{NRAILS, 1, 0, -EINVAL},
+		{NRAILS, 1, 2, -EINVAL},
+		{NRAILS, 1, 9, -EINVAL},
+		{NRAILS, 1, 0xff, -EINVAL},
+		{DATA, 4, 0xffff, 0},
+		{DATA, 4, 0x10000, -EINVAL},
+		{CTRL, 4, 0xffff, 0},
+		{CTRL, 4, 0x10000, -EINVAL},
+		{ADDR, 8, 0, 0},
+		{ADDR, 8, 64, 0},
+		{ADDR, 8, 63, -EINVAL},
+		{ADDR, 8, 32, -EINVAL},
+		{ADDR, 8, UINT64_MAX, -EINVAL},
+		{ENTRIES, 2, 1, 0},
+		{ENTRIES, 2, 512, 0},
+		{ENTRIES, 2, 0, -EINVAL},
+		{ENTRIES, 2, 3, -EINVAL},
+		{ENTRIES, 2, 511, -EINVAL},
+		{ENTRIES, 2, 513, -EINVAL},
+		{ENTRIES, 2, 1024, -EINVAL},
+		{ENTRIES, 2, 0x8000, -EINVAL},
 	};
 
 	return cr_make_param_array(struct edge, edges, COUNT(edges));
@@ -429,14 +468,24 @@ ParameterizedTestParameters(proto, answer_fields_are_checked_to_the_limit)
 {
 	enum { REFUSED = 19, NRAILS = 23, DATA = 40, CTRL = 44, COMM = 52 };
 	static struct edge edges[] = {
-		{0, 4, 0x45464168, -EINVAL},	{4, 2, 0, -EPROTO},	      {4, 2, 2, -EPROTO},
-		{6, 1, 0, -EINVAL},		{6, 1, PROTO_REQ, -EINVAL},   {6, 1, 3, -EINVAL},
-		{REFUSED, 4, 4095, 0},		{REFUSED, 4, 4096, -EINVAL},
+		{0, 4, 0x45464168, -EINVAL},
+		{4, 2, 0, -EPROTO},
+		{4, 2, 2, -EPROTO},
+		{6, 1, 0, -EINVAL},
+		{6, 1, PROTO_REQ, -EINVAL},
+		{6, 1, 3, -EINVAL},
+		{REFUSED, 4, 4095, 0},
+		{REFUSED, 4, 4096, -EINVAL},
 		{REFUSED, 4, UINT32_MAX, -EINVAL},
-		{NRAILS, 1, 0, -EINVAL},	{NRAILS, 1, 2, -EINVAL},      {NRAILS, 1, 9, -EINVAL},
-		{DATA, 4, 0xffff, 0},		{DATA, 4, 0x10000, -EINVAL},
-		{CTRL, 4, 0xffff, 0},		{CTRL, 4, 0x10000, -EINVAL},
-		{COMM, 4, NET_MAX_COMMS - 1, 0}, {COMM, 4, NET_MAX_COMMS, -EINVAL},
+		{NRAILS, 1, 0, -EINVAL},
+		{NRAILS, 1, 2, -EINVAL},
+		{NRAILS, 1, 9, -EINVAL},
+		{DATA, 4, 0xffff, 0},
+		{DATA, 4, 0x10000, -EINVAL},
+		{CTRL, 4, 0xffff, 0},
+		{CTRL, 4, 0x10000, -EINVAL},
+		{COMM, 4, NET_MAX_COMMS - 1, 0},
+		{COMM, 4, NET_MAX_COMMS, -EINVAL},
 		{COMM, 4, UINT32_MAX, -EINVAL},
 	};
 
@@ -454,7 +503,7 @@ ParameterizedTest(struct edge *e, proto, answer_fields_are_checked_to_the_limit)
 		  (unsigned long long)e->value, e->at);
 }
 
-/* ---- what is cut off ------------------------------------------------------------------------- */
+/* ---- what is cut off ---- */
 
 /* Each length has a block of its own, so that a sanitizer sees a byte read too many. */
 static uint8_t *prefix(const uint8_t *msg, size_t len)

@@ -32,7 +32,8 @@ static int take(void)
 /* A page that can be read and written up to its end, and not beyond. */
 static uint8_t *last_page(void)
 {
-	uint8_t *p = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *p =
+		mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	cr_assert(ne(ptr, p, MAP_FAILED));
 	munmap(p + PAGE, PAGE);
@@ -46,7 +47,7 @@ static void begin(void)
 
 TestSuite(cmd, .init = begin);
 
-/* ---- the header ------------------------------------------------------------------------------- */
+/* ---- the header ---- */
 
 struct header {
 	uint16_t length, nattrs;
@@ -125,7 +126,7 @@ Test(cmd, order_does_not_matter)
 	cr_assert(eq(u32, v, 30));
 }
 
-/* ---- input -------------------------------------------------------------------------------------- */
+/* ---- input ---- */
 
 Test(cmd, up_to_8_bytes_are_in_the_attribute_more_behind_a_pointer)
 {
@@ -206,7 +207,7 @@ Test(cmd, input_behind_a_wild_pointer_is_efault)
 	cr_assert(zero(int, se_cmd_in(&c, 2, out, 15)), "what is used of it is there");
 }
 
-/* ---- output ------------------------------------------------------------------------------------- */
+/* ---- output ---- */
 
 Test(cmd, output_is_cut_to_the_room_and_padded_with_zeros)
 {
@@ -264,7 +265,7 @@ Test(cmd, output_to_a_wild_or_read_only_place_is_efault)
 		cr_assert(eq(int, se_cmd_out(&c, id, "abcd", 4), -EFAULT));
 }
 
-/* ---- what is known -------------------------------------------------------------------------------- */
+/* ---- what is known ---- */
 
 Test(cmd, unknown_attributes_are_ignored_unless_they_are_mandatory)
 {
@@ -284,7 +285,7 @@ Test(cmd, unknown_attributes_are_ignored_unless_they_are_mandatory)
 	cr_assert(eq(int, se_cmd_check_known(&c, known), -EPROTONOSUPPORT));
 }
 
-/* ---- whole commands -------------------------------------------------------------------------------- */
+/* ---- whole commands ---- */
 
 static struct raw_dev dev;
 
@@ -349,8 +350,8 @@ struct size {
 };
 
 static struct size sizes[] = {
-	{1, 8, 176}, {0x80000001, 8, 184}, {3, 8, 4},  {9, 40, 12},
-	{5, 56, 4},  {17, 8, 4},	   {26, 112, 0}, {25, 16, 128},
+	{1, 8, 176}, {0x80000001, 8, 184}, {3, 8, 4},    {9, 40, 12},
+	{5, 56, 4},  {17, 8, 4},           {26, 112, 0}, {25, 16, 128},
 };
 
 ParameterizedTestParameters(command, old_command_with_too_little_room_is_enospc)
@@ -369,7 +370,8 @@ ParameterizedTest(struct size *s, command, old_command_with_too_little_room_is_e
 /* Nothing must be made whose handle cannot be told. */
 Test(command, command_in_read_only_memory_changes_nothing)
 {
-	struct raw_cmd *ro = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct raw_cmd *ro =
+		mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint8_t in[8] = {0}, out[4] = {0xee};
 	struct raw_pd pd;
 
@@ -392,8 +394,13 @@ struct port {
 };
 
 static struct port ports[] = {
-	{1, 8, 0}, {1, 1, 0},	     {1, 4, 0},	       {0, 8, -EINVAL},
-	{2, 8, -EINVAL}, {257, 8, -EINVAL}, {1ull << 32 | 1, 8, -EINVAL},
+	{1, 8, 0},
+	{1, 1, 0},
+	{1, 4, 0},
+	{0, 8, -EINVAL},
+	{2, 8, -EINVAL},
+	{257, 8, -EINVAL},
+	{1ull << 32 | 1, 8, -EINVAL},
 };
 
 ParameterizedTestParameters(command, there_is_one_port)

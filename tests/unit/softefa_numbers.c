@@ -161,7 +161,8 @@ Test(numbers, key_of_a_reused_index_differs)
 Test(numbers, dead_member_loses_all_and_others_nothing)
 {
 	struct se_gid g = gid_no(1), h = gid_no(2);
-	int qa = se_numbers_qpn_get(d, A, used, MASK, 10), qb = se_numbers_qpn_get(d, B, used, MASK, 10);
+	int qa = se_numbers_qpn_get(d, A, used, MASK, 10),
+	    qb = se_numbers_qpn_get(d, B, used, MASK, 10);
 	int ah = se_numbers_ahn_get(d, A, &g, 10);
 	uint32_t ka, kb, life = d->qpn_life[qa];
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The adapter's mappable memory against a model: nothing overlaps, all is zero, holes are reused. */
+/*
+ * The adapter's mappable memory against a model: nothing overlaps, all is zero, holes are reused.
+ */
 #include "../../softefa/region.h"
 
 #include <criterion/criterion.h>
@@ -173,7 +175,7 @@ Test(region, failed_mapping_gives_its_range_back)
 	space_fini(&s);
 }
 
-/* ---- doorbells ------------------------------------------------------------------------------- */
+/* ---- doorbells ---- */
 
 static void ring(struct se_doorbell *d, struct se_space *s, uint8_t mark)
 {

@@ -133,7 +133,7 @@ Test(settings, reason_fits_a_short_buffer)
 	cr_assert(eq(int, err[5], '6'));
 }
 
-/* ---- domains -------------------------------------------------------------------------------- */
+/* ---- domains ---- */
 
 struct domain {
 	char name[40];
@@ -169,7 +169,7 @@ ParameterizedTest(struct domain *d, settings, domains_are_names_of_files)
 	cr_assert(zero(int, strcmp(s.domain, d->rc ? "default" : d->name)));
 }
 
-/* ---- the environment -------------------------------------------------------------------------- */
+/* ---- the environment ---- */
 
 Test(settings, environment_is_read)
 {
@@ -185,7 +185,8 @@ Test(settings, every_default_is_within_its_limits)
 	struct se_settings s = defaults(), want = defaults();
 
 #define X(name, fmt, def, min, max, text) \
-	p += snprintf(p, (size_t)(list + sizeof(list) - p), #name "=%llu,", (unsigned long long)(def));
+	p += snprintf(p, (size_t)(list + sizeof(list) - p), #name "=%llu,", \
+		      (unsigned long long)(def));
 	SE_SETTINGS(X)
 #undef X
 	cr_assert(zero(int, se_settings_apply(&s, list, err, sizeof(err))), "%s", err);

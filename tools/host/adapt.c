@@ -11,7 +11,7 @@
 /* A receive of NCCL has at most this many parts. */
 enum { MAX_PARTS = NCCL_NET_TEST_SIZES };
 
-/* ---- init and finalize ------------------------------------------------------------------ */
+/* ---- init and finalize ---- */
 
 /* v8 to v10 are initialised once for all communicators that live at the same time. */
 static enum nccl_net_result init_v8(struct host_net *net, void **ctx, uint64_t comm_id,
@@ -70,7 +70,7 @@ static enum nccl_net_result finalize_v11(struct host_net *net, void *ctx)
 	return net->raw.finalize_v11(ctx);
 }
 
-/* ---- properties ------------------------------------------------------------------------- */
+/* ---- properties ---- */
 
 /* What NCCL assumes where an old version is silent. */
 static void props_defaults(struct nccl_net_props_v12 *to, int dev)
@@ -86,31 +86,31 @@ static void props_defaults(struct nccl_net_props_v12 *to, int dev)
 }
 
 /* The fields that every version has. */
-#define PROPS_COPY_V8(to, from)                                \
-	do {                                                   \
-		(to)->name = (from)->name;                     \
-		(to)->pci_path = (from)->pci_path;             \
-		(to)->guid = (from)->guid;                     \
-		(to)->ptr_support = (from)->ptr_support;       \
-		(to)->reg_is_global = (from)->reg_is_global;   \
-		(to)->speed = (from)->speed;                   \
-		(to)->port = (from)->port;                     \
-		(to)->latency = (from)->latency;               \
-		(to)->max_comms = (from)->max_comms;           \
-		(to)->max_recvs = (from)->max_recvs;           \
-		(to)->device_type = (from)->device_type;       \
+#define PROPS_COPY_V8(to, from) \
+	do { \
+		(to)->name = (from)->name; \
+		(to)->pci_path = (from)->pci_path; \
+		(to)->guid = (from)->guid; \
+		(to)->ptr_support = (from)->ptr_support; \
+		(to)->reg_is_global = (from)->reg_is_global; \
+		(to)->speed = (from)->speed; \
+		(to)->port = (from)->port; \
+		(to)->latency = (from)->latency; \
+		(to)->max_comms = (from)->max_comms; \
+		(to)->max_recvs = (from)->max_recvs; \
+		(to)->device_type = (from)->device_type; \
 		(to)->device_version = (from)->device_version; \
 	} while (0)
 
 /* And those that v9 to v11 add to them. */
-#define PROPS_COPY_V9(to, from)                                                        \
-	do {                                                                           \
-		PROPS_COPY_V8(to, from);                                               \
-		(to)->force_flush = (from)->force_flush;                               \
-		(to)->vdev.ndevs = (from)->vdev.ndevs;                                 \
+#define PROPS_COPY_V9(to, from) \
+	do { \
+		PROPS_COPY_V8(to, from); \
+		(to)->force_flush = (from)->force_flush; \
+		(to)->vdev.ndevs = (from)->vdev.ndevs; \
 		memcpy((to)->vdev.devs, (from)->vdev.devs, sizeof((from)->vdev.devs)); \
-		(to)->max_p2p_bytes = (from)->max_p2p_bytes;                           \
-		(to)->max_coll_bytes = (from)->max_coll_bytes;                         \
+		(to)->max_p2p_bytes = (from)->max_p2p_bytes; \
+		(to)->max_coll_bytes = (from)->max_coll_bytes; \
 	} while (0)
 
 static enum nccl_net_result get_properties_v8(struct host_net *net, int dev,
@@ -183,7 +183,7 @@ static enum nccl_net_result set_net_attr_v11(struct host_net *net, void *ctx,
 	return net->raw.set_net_attr_v11(ctx, attr);
 }
 
-/* ---- connections ------------------------------------------------------------------------ */
+/* ---- connections ---- */
 
 static enum nccl_net_result listen_v8(struct host_net *net, void *ctx, int dev, void *handle,
 				      void **listen_comm)
@@ -217,7 +217,7 @@ static enum nccl_net_result connect_v11(struct host_net *net, void *ctx, int dev
 	return net->raw.connect_v11(ctx, dev, handle, send_comm, dev_comm);
 }
 
-/* ---- data path -------------------------------------------------------------------------- */
+/* ---- data path ---- */
 
 static enum nccl_net_result isend_v8(struct host_net *net, void *send_comm, void *data, size_t size,
 				     int tag, void *mhandle, void *phandle, void **request)
@@ -277,30 +277,30 @@ static enum nccl_net_result irecv_v10(struct host_net *net, void *recv_comm, int
 	return net->raw.irecv_v10(recv_comm, n, data, sizes, tags, mhandles, phandles, request);
 }
 
-/* ---- one loader per version ------------------------------------------------------------- */
+/* ---- one loader per version ---- */
 
 /* Members of one form from v8 to v12. */
-#define LOAD_COMMON(net, t)                                  \
-	do {                                                 \
-		(net)->name = (t)->name;                     \
-		(net)->devices = (t)->devices;               \
-		(net)->accept = (t)->accept;                 \
-		(net)->reg_mr = (t)->reg_mr;                 \
+#define LOAD_COMMON(net, t) \
+	do { \
+		(net)->name = (t)->name; \
+		(net)->devices = (t)->devices; \
+		(net)->accept = (t)->accept; \
+		(net)->reg_mr = (t)->reg_mr; \
 		(net)->reg_mr_dma_buf = (t)->reg_mr_dma_buf; \
-		(net)->dereg_mr = (t)->dereg_mr;             \
-		(net)->iflush = (t)->iflush;                 \
-		(net)->test = (t)->test;                     \
-		(net)->close_send = (t)->close_send;         \
-		(net)->close_recv = (t)->close_recv;         \
-		(net)->close_listen = (t)->close_listen;     \
-		(net)->get_device_mr = (t)->get_device_mr;   \
+		(net)->dereg_mr = (t)->dereg_mr; \
+		(net)->iflush = (t)->iflush; \
+		(net)->test = (t)->test; \
+		(net)->close_send = (t)->close_send; \
+		(net)->close_recv = (t)->close_recv; \
+		(net)->close_listen = (t)->close_listen; \
+		(net)->get_device_mr = (t)->get_device_mr; \
 		(net)->irecv_consumed = (t)->irecv_consumed; \
 	} while (0)
 
 /* Take @call in the form that version @form brought. */
-#define LOAD(net, t, call, form)                                \
-	do {                                                    \
-		(net)->raw.call##_##form = (t)->call;           \
+#define LOAD(net, t, call, form) \
+	do { \
+		(net)->raw.call##_##form = (t)->call; \
 		(net)->call = (t)->call ? call##_##form : NULL; \
 	} while (0)
 

@@ -14,7 +14,7 @@
 #include "boot_shared.h"
 
 enum {
-	SPINS = 2000,		  /* yields before a barrier sleeps: short waits stay in step */
+	SPINS = 2000,             /* yields before a barrier sleeps: short waits stay in step */
 	NAP_NS = 50 * 1000 * 1000 /* longest sleep between two beats */
 };
 

@@ -22,7 +22,7 @@ enum { HOST_MAX_RANKS = 64 };
 enum host_exit {
 	HOST_PASS = 0,
 	HOST_WRONG = 1, /* the data is not what was sent */
-	HOST_FAIL = 2,	/* the plugin failed: an error result, a broken rule, a hang, a death */
+	HOST_FAIL = 2,  /* the plugin failed: an error result, a broken rule, a hang, a death */
 	HOST_USAGE = 3, /* bad options, or the tool itself could not do its work */
 };
 

@@ -6,10 +6,10 @@
 #include "boot.h"
 
 struct host_boot {
-	_Atomic bool over;	  /* set by the supervisor, once */
+	_Atomic bool over;        /* set by the supervisor, once */
 	_Atomic uint32_t arrived; /* barrier: ranks of this round */
-	_Atomic uint32_t round;	  /* barrier: futex word, written by the last to arrive */
-	size_t share;		  /* bytes per rank in shares[] */
+	_Atomic uint32_t round;   /* barrier: futex word, written by the last to arrive */
+	size_t share;             /* bytes per rank in shares[] */
 	struct {
 		struct host_pulse pulse[HOST_ACTORS];
 		_Atomic int code; /* by the rank when its main returned; -1 before */

@@ -28,7 +28,7 @@ static const struct {
 	enum nccl_net_log_level level;
 } level_names[] = {
 	{"VERSION", NCCL_NET_LOG_VERSION}, {"WARN", NCCL_NET_LOG_WARN},
-	{"INFO", NCCL_NET_LOG_INFO},	   {"ABORT", NCCL_NET_LOG_ABORT},
+	{"INFO", NCCL_NET_LOG_INFO},       {"ABORT", NCCL_NET_LOG_ABORT},
 	{"TRACE", NCCL_NET_LOG_TRACE},
 };
 

@@ -16,10 +16,10 @@ static const struct {
 	const char *name;
 	int since; /* mandatory from this version on; 0: never */
 } slots[] = {
-	{"name", 8},	    {"init", 8},	{"devices", 8},	      {"getProperties", 8},
-	{"listen", 8},	    {"connect", 8},	{"accept", 8},	      {"regMr", 8},
-	{"regMrDmaBuf", 0}, {"deregMr", 8},	{"isend", 8},	      {"irecv", 8},
-	{"iflush", 8},	    {"test", 8},	{"closeSend", 8},     {"closeRecv", 8},
+	{"name", 8},        {"init", 8},        {"devices", 8},       {"getProperties", 8},
+	{"listen", 8},      {"connect", 8},     {"accept", 8},        {"regMr", 8},
+	{"regMrDmaBuf", 0}, {"deregMr", 8},     {"isend", 8},         {"irecv", 8},
+	{"iflush", 8},      {"test", 8},        {"closeSend", 8},     {"closeRecv", 8},
 	{"closeListen", 8}, {"getDeviceMr", 0}, {"irecvConsumed", 0}, {"makeVDevice", 0},
 	{"finalize", 11},   {"setNetAttr", 0},
 };

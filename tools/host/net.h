@@ -56,7 +56,7 @@ struct host_net_raw {
 /* Members that a v12 table may leave NULL may be NULL here, and are where the table has none. */
 struct host_net {
 	const char *name; /* the table's; belongs to the plugin */
-	char *path;	  /* of the file the linker found */
+	char *path;       /* of the file the linker found */
 	int abi;
 	void *dl;
 	int users; /* v10 and older: inits less finalizes. As in NCCL, callers serialise both. */

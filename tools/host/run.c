@@ -15,15 +15,15 @@
 
 static const uint64_t second_ns = 1000000000;
 static const uint64_t grace_ns = 500 * 1000 * 1000; /* for ranks to leave a run called off */
-static const uint64_t stale_ns = 1000000000;	    /* without a beat: worth a word when killed */
+static const uint64_t stale_ns = 1000000000;        /* without a beat: worth a word when killed */
 
 enum { CALLS_BYTES = 128 };
 
 struct child {
-	pid_t pid;	    /* 0: none, or reaped */
-	uint64_t beats;	    /* sum at the last change */
+	pid_t pid;          /* 0: none, or reaped */
+	uint64_t beats;     /* sum at the last change */
 	uint64_t beaten_ns; /* when that was */
-	bool hangs;	    /* and that was said */
+	bool hangs;         /* and that was said */
 };
 
 struct supervisor {
@@ -32,12 +32,12 @@ struct supervisor {
 	size_t boot_bytes;
 	struct child child[HOST_MAX_RANKS];
 	sigset_t mask, old_mask;
-	int code;	     /* largest so far */
+	int code;            /* largest so far */
 	uint64_t called_off; /* when, 0: not */
 	bool killed;
 };
 
-/* ---- in the child ----------------------------------------------------------------------- */
+/* ---- in the child ---- */
 
 static _Noreturn void child_main(struct supervisor *sup, int rank, pid_t parent)
 {
@@ -72,7 +72,7 @@ static _Noreturn void child_main(struct supervisor *sup, int rank, pid_t parent)
 	exit(code);
 }
 
-/* ---- watching --------------------------------------------------------------------------- */
+/* ---- watching ---- */
 
 static void call_off(struct supervisor *sup, int code)
 {
@@ -221,7 +221,7 @@ static void supervise(struct supervisor *sup)
 	}
 }
 
-/* ---- the run ---------------------------------------------------------------------------- */
+/* ---- the run ---- */
 
 static int spawn(struct supervisor *sup)
 {

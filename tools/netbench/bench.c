@@ -15,10 +15,10 @@
 
 enum {
 	MAX_COMPLAINTS = 5, /* wrong messages told by a rank */
-	LOOK_EVERY = 64	    /* idle passes between two looks at the clock */
+	LOOK_EVERY = 64     /* idle passes between two looks at the clock */
 };
 
-/* ---- trouble ---------------------------------------------------------------------------- */
+/* ---- trouble ---- */
 
 static void where_str(const struct nb_conn *conn, char *text, size_t size)
 {
@@ -87,7 +87,7 @@ int nb_passed(struct nb *nb, bool moved)
 	return now - nb->idle_ns > (uint64_t)nb->self->timeout_s * 1000000000u ? -ETIME : 0;
 }
 
-/* ---- one size, on the progress thread --------------------------------------------------- */
+/* ---- one size, on the progress thread ---- */
 
 struct point {
 	struct nb *nb;
@@ -192,7 +192,7 @@ static int bench_sizes(struct nb *nb, struct nb_report *report, uint64_t *wrong)
 	return rc;
 }
 
-/* ---- set-up and end --------------------------------------------------------------------- */
+/* ---- set-up and end ---- */
 
 /* As NCCL: init, devices, getProperties of all, choose. */
 static int device_open(struct nb *nb, const struct nb_options *opt)

@@ -39,7 +39,7 @@ struct nb;
 /* What a rank measured of one size. */
 struct nb_sample {
 	double time_us; /* per iteration, in the pattern's sense */
-	double p50_us;	/* pingpong only */
+	double p50_us;  /* pingpong only */
 	double p99_us;
 	uint64_t wrong;
 };
@@ -53,7 +53,7 @@ struct nb_pattern {
 	bool one_channel;
 	bool percentiles;
 	uint64_t max_message; /* sizes above are refused; 0: messages are cut */
-	uint64_t chunk;	      /* default of --chunk */
+	uint64_t chunk;       /* default of --chunk */
 	unsigned send_bufs;   /* bit masks of enum nb_buf: what the comms of either kind use */
 	unsigned recv_bufs;
 	bool (*sends)(int from, int to, int nranks);
@@ -62,7 +62,8 @@ struct nb_pattern {
 	uint64_t (*round)(const struct nb_options *opt, uint64_t size, uint64_t *count);
 	/* Bytes of each buffer that serve all sizes of the run. */
 	void (*buffers)(const struct nb *nb, size_t bytes[NB_BUFS]);
-	/* Allocates nb->state once; sizes set up by begin, which also writes what NB_STAMP sends.
+	/*
+	 * Allocates nb->state once; sizes set up by begin, which also writes what NB_STAMP sends.
 	 */
 	int (*init)(struct nb *nb);
 	int (*begin)(struct nb *nb, uint64_t size, enum nb_mode mode);
@@ -91,10 +92,10 @@ struct nb {
 	double connect_ms; /* all connections of this rank, listen to last accept */
 
 	/* Progress thread only. */
-	void *state;	      /* the pattern's */
-	uint64_t size;	      /* being run, for messages */
-	uint64_t wrong;	      /* elements of this size */
-	int complaints;	      /* said so far, all sizes */
+	void *state;          /* the pattern's */
+	uint64_t size;        /* being run, for messages */
+	uint64_t wrong;       /* elements of this size */
+	int complaints;       /* said so far, all sizes */
 	uint32_t idle_passes; /* in a row */
 	uint64_t idle_ns;     /* since when, 0: unknown yet */
 };

@@ -8,7 +8,7 @@
 
 #include "host/log.h"
 
-/* ---- which connections there are -------------------------------------------------------- */
+/* ---- which connections there are ---- */
 
 int nb_conns_init(struct nb *nb)
 {
@@ -56,7 +56,7 @@ unsigned nb_conn_bufs(const struct nb *nb, const struct nb_conn *c)
 	return c->sender ? nb->pattern->send_bufs : nb->pattern->recv_bufs;
 }
 
-/* ---- listen, connect, accept ------------------------------------------------------------ */
+/* ---- listen, connect, accept ---- */
 
 int nb_conns_listen(void *arg)
 {
@@ -218,7 +218,7 @@ int nb_conns_connect(void *arg)
 	return 0;
 }
 
-/* ---- registration, end ------------------------------------------------------------------ */
+/* ---- registration, end ---- */
 
 int nb_conns_register(void *arg)
 {

@@ -26,7 +26,7 @@ struct nb_flow {
 
 	/* Counters of this exchange, in messages: done <= started <= ready <= messages. */
 	uint64_t messages;
-	uint64_t ready;	  /* slot filled (sender), poisoned (receiver) if the mode asks for it */
+	uint64_t ready;   /* slot filled (sender), poisoned (receiver) if the mode asks for it */
 	uint64_t started; /* isend or irecv gave a request */
 	uint64_t done;
 	void *requests[NCCL_NET_OUTSTANDING];

@@ -26,7 +26,7 @@ struct option_row {
 };
 
 #define AT(field) offsetof(struct nb_options, field)
-#define GIB	  (UINT64_C(1) << 30)
+#define GIB       (UINT64_C(1) << 30)
 
 static const struct option_row rows[] = {
 	{"plugin", STRING, "PATH", AT(plugin), 0, 0, NULL,

@@ -15,10 +15,10 @@ struct nb_options {
 	uint64_t factor;
 	uint64_t iters, warmup;
 	uint64_t window;   /* messages outstanding per connection */
-	uint64_t chunk;	   /* bytes; 0: the pattern's default */
+	uint64_t chunk;    /* bytes; 0: the pattern's default */
 	uint64_t channels; /* connections per ordered pair of ranks */
-	uint64_t abi;	   /* 0: newest */
-	uint64_t dev;	   /* NB_DEV_BY_RANK, or the device of all ranks */
+	uint64_t abi;      /* 0: newest */
+	uint64_t dev;      /* NB_DEV_BY_RANK, or the device of all ranks */
 	uint64_t timeout;  /* s */
 	bool check;
 };

@@ -14,7 +14,7 @@ enum { SLOTS = 2 };
 
 struct pingpong {
 	struct nb_flow flow[2]; /* send, receive; unused by a rank without a peer */
-	double *rounds_us;	/* [iters]: round trips of the last exchange */
+	double *rounds_us;      /* [iters]: round trips of the last exchange */
 };
 
 static bool pingpong_sends(int from, int to, int nranks)

@@ -92,7 +92,7 @@ void nb_report_summary(const struct nb_options *opt, const struct nb_report *rep
 	fflush(stdout);
 }
 
-/* ---- JSON ------------------------------------------------------------------------------- */
+/* ---- JSON ---- */
 
 static void json_string(FILE *f, const char *key, const char *text)
 {

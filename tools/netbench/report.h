@@ -10,7 +10,7 @@
 enum { NB_MAX_ROWS = 64 }; /* 64 GiB by a factor of 2 makes 37 */
 
 struct nb_row {
-	uint64_t size;	/* bytes */
+	uint64_t size;  /* bytes */
 	uint64_t count; /* elements */
 	double time_us, p50_us, p99_us;
 	double algbw, busbw; /* 10^9 bytes per second */

@@ -26,17 +26,17 @@ enum {
 struct ring { /* one channel */
 	struct nb_conn *next, *prev;
 	float *in, *out;  /* of the channel's part */
-	float *scratch;	  /* [window][slice_cap] */
+	float *scratch;   /* [window][slice_cap] */
 	size_t slice_cap; /* elements of a scratch slot */
 
 	/* This size. */
-	uint64_t origin;	      /* index of in[0] in the whole data */
+	uint64_t origin;              /* index of in[0] in the whole data */
 	size_t count, segment, slice; /* elements; the last segments and slices may be short */
-	uint64_t slices;	      /* per segment */
+	uint64_t slices;              /* per segment */
 	uint64_t messages;
 
 	/* This iteration, in messages. */
-	uint64_t started, sent;	  /* isend gave a request, test was done */
+	uint64_t started, sent;   /* isend gave a request, test was done */
 	uint64_t posted, arrived; /* irecv gave a request, received and reduced */
 	void *send_requests[NCCL_NET_OUTSTANDING], *recv_requests[NCCL_NET_OUTSTANDING];
 };
@@ -45,7 +45,7 @@ struct rings {
 	struct ring *ring;
 	int n;
 	uint64_t serial; /* of the last iteration; inputs depend on it */
-	uint64_t body;	 /* NB_STAMP: that of all elements but the stamps */
+	uint64_t body;   /* NB_STAMP: that of all elements but the stamps */
 };
 
 static bool ring_sends(int from, int to, int nranks)
@@ -102,7 +102,7 @@ static int ring_init(struct nb *nb)
 	return 0;
 }
 
-/* ---- which elements a message has ------------------------------------------------------- */
+/* ---- which elements a message has ---- */
 
 static size_t divide_up(size_t a, size_t b)
 {
@@ -176,7 +176,7 @@ static float *scratch_at(const struct nb *nb, const struct ring *r, uint64_t m)
 	return r->scratch + m % nb->opt->window * r->slice_cap;
 }
 
-/* ---- one pass --------------------------------------------------------------------------- */
+/* ---- one pass ---- */
 
 /*
  * In the all-gather half message m overwrites what went out as message m - (n-1) * slices, unless
@@ -284,7 +284,7 @@ static bool ring_finished(const struct ring *r)
 	return r->sent == r->messages && r->arrived == r->messages;
 }
 
-/* ---- fill and verify -------------------------------------------------------------------- */
+/* ---- fill and verify ---- */
 
 /* Call @fn for every slice of the data of all channels. */
 static void for_slices(struct nb *nb, void (*fn)(struct nb *, struct ring *, size_t at, size_t n))
@@ -362,7 +362,7 @@ static void slice_verify_body(struct nb *nb, struct ring *r, size_t at, size_t n
 		verify(nb, r, at + 1, n - 2, ((struct rings *)nb->state)->body);
 }
 
-/* ---- the pattern ------------------------------------------------------------------------ */
+/* ---- the pattern ---- */
 
 static int ring_begin(struct nb *nb, uint64_t size, enum nb_mode mode)
 {
