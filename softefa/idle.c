@@ -14,11 +14,11 @@
 #include "link.h"
 #include "settings.h"
 
-#define CROWDED_US     300 /* a yield that takes longer did not find a free core */
+#define CROWDED_US     20 /* a yield that takes longer did not find a free core */
 #define BACKOFF_MIN_US 50000
 #define BACKOFF_MAX_US 2000000
 #define NAP_SHARE      100 /* sleep this part of the time without work, but within these: */
-#define NAP_MIN_US     20
+#define NAP_MIN_US     30
 #define NAP_MAX_US     10000
 
 /* Say that we sleep, look once more, sleep: pairs with se_mail_wake(). */
