@@ -144,8 +144,10 @@ static uint64_t namespace_id(const char *path)
 static void name_dir(void)
 {
 	uint64_t layout = sizeof(struct fabric) ^ MAGIC, h;
+	struct se_gid gid = se_gid_of(se_settings(), 0);
 
 	h = se_hash(&layout, sizeof(layout), namespace_id("/proc/self/ns/net"));
+	h = se_hash(&gid, sizeof(gid), h);
 	h = se_hash(&h, sizeof(h), namespace_id("/proc/self/ns/pid"));
 	snprintf(dir, sizeof(dir), "/dev/shm/softefa-%u-%s-%08x", (unsigned)geteuid(),
 		 se_settings()->domain, (unsigned)h);

@@ -19,7 +19,7 @@
 #include "gid.h"
 #include "numbers.h"
 
-#define SE_MAX_DEV 64
+#define SE_MAX_DEV SE_GID_DEVICES
 #define SE_NO_SLOT (-1)
 
 /*

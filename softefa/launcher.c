@@ -15,11 +15,15 @@
 
 static void help(FILE *out)
 {
-	fputs("Usage: softefa [--devices N] [--domain NAME] [--set KEY=VALUE]... [--] COMMAND...\n"
+	fputs("Usage: softefa [--devices N] [--domain NAME] [--address IPv4[:PORT]] [--set "
+	      "KEY=VALUE]...\n"
+	      "               [--] COMMAND...\n"
 	      "\n"
 	      "Run COMMAND on a machine with N software EFA devices (default 4). Commands of one "
 	      "user\n"
 	      "with the same --domain reach each other; each sees the same devices.\n"
+	      "With --address, an IPv4 address of this host, also those of other hosts do that "
+	      "have one.\n"
 	      "\n"
 	      "Settings:\n",
 	      out);
@@ -93,15 +97,15 @@ static void set(struct se_settings *s, const char *assignment)
 
 static void parse(int argc, char **argv, struct se_settings *s)
 {
-	static const struct option options[] = {{"devices", required_argument, NULL, 'd'},
-						{"domain", required_argument, NULL, 'm'},
-						{"set", required_argument, NULL, 's'},
-						{"help", no_argument, NULL, 'h'},
-						{NULL, 0, NULL, 0}};
+	static const struct option options[] = {
+		{"devices", required_argument, NULL, 'd'}, {"domain", required_argument, NULL, 'm'},
+		{"address", required_argument, NULL, 'a'}, {"set", required_argument, NULL, 's'},
+		{"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+	const char *address = getenv(SE_ENV_ADDRESS);
 	char err[160], text[32];
 	int c;
 
-	while ((c = getopt_long(argc, argv, "+d:m:s:h", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+d:m:a:s:h", options, NULL)) != -1) {
 		switch (c) {
 		case 'd':
 			snprintf(text, sizeof(text), "devices=%.20s", optarg);
@@ -111,6 +115,9 @@ static void parse(int argc, char **argv, struct se_settings *s)
 			if (se_settings_domain(s, optarg, err, sizeof(err)))
 				fail(2, err);
 			setenv(SE_ENV_DOMAIN, optarg, 1);
+			break;
+		case 'a':
+			address = optarg;
 			break;
 		case 's':
 			set(s, optarg);
@@ -122,6 +129,11 @@ static void parse(int argc, char **argv, struct se_settings *s)
 			fail(2, "see softefa --help");
 		}
 	}
+	/* Last: the domain may decide about the port. */
+	if (address && se_settings_address(s, address, err, sizeof(err)))
+		fail(2, err);
+	if (address)
+		setenv(SE_ENV_ADDRESS, address, 1);
 	if (optind == argc)
 		fail(2, "no command given; see softefa --help");
 }

@@ -93,7 +93,7 @@ int se_pd_know(struct se_pd *pd, const struct se_gid *gid, struct se_known **out
 		}
 		k->gid = *gid;
 		k->ahn = (uint16_t)ahn;
-		k->dev = (int16_t)se_gid_device(gid, set->domain, set->devices);
+		k->dev = (int16_t)se_gid_device(gid, set);
 		k->next = pd->known[k->ahn % SE_PD_BUCKETS];
 		pd->known[k->ahn % SE_PD_BUCKETS] = k;
 		k->next_gid = pd->by_gid[g];

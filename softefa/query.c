@@ -55,7 +55,7 @@ static uint32_t min_u32(uint32_t a, uint32_t b)
 static void fill_device(const struct se_ctx *ctx, struct ib_uverbs_query_device_resp *r)
 {
 	const struct se_settings *set = se_settings();
-	struct se_gid gid = se_gid_of(set->domain, ctx->dev);
+	struct se_gid gid = se_gid_of(set, ctx->dev);
 
 	memset(r, 0, sizeof(*r));
 	r->fw_ver = 0x01; /* bytes 0 to 3 print as a.b.c.d */
@@ -168,7 +168,7 @@ int se_query_port_speed(struct se_cmd *c)
 
 static void fill_gid(const struct se_ctx *ctx, struct ib_uverbs_gid_entry *e)
 {
-	struct se_gid gid = se_gid_of(se_settings()->domain, ctx->dev);
+	struct se_gid gid = se_gid_of(se_settings(), ctx->dev);
 
 	memset(e, 0, sizeof(*e));
 	memcpy(e->gid, gid.b, sizeof(gid.b));

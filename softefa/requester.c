@@ -244,7 +244,7 @@ static enum se_status prepare(struct se_tx *tx, const struct se_wqe *w)
 	msg->qkey = w->meta.qkey;
 	msg->imm = w->meta.imm;
 	msg->token = token(tx);
-	msg->sgid = se_gid_of(se_settings()->domain, qp->obj.ctx->dev);
+	msg->sgid = se_gid_of(se_settings(), qp->obj.ctx->dev);
 	msg->life = se_fabric_qpn_life(msg->src_dev, msg->src_qpn);
 	st = w->meta.ctrl1 & SE_META_INLINE ? set_inline(msg, qp, w) : set_segments(msg, qp, w);
 	return st ? st : set_remote(msg, w);

@@ -2,11 +2,15 @@
 /* Settings: parsing, checking and printing the table. */
 #include "settings.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define PORT_FIRST 20000 /* below what Linux gives to connections */
+#define PORTS      10000
 
 static const struct setting {
 	const char *name;
@@ -34,6 +38,7 @@ void se_settings_default(struct se_settings *s)
 	for (size_t i = 0; i < NSETTINGS; i++)
 		*value_of(s, &table[i]) = table[i].def;
 	strcpy(s->domain, "default");
+	memcpy(s->address, (uint8_t[]){127, 0, 0, 1}, sizeof(s->address));
 }
 
 static const struct setting *find(const char *name, size_t len)
@@ -105,6 +110,46 @@ int se_settings_domain(struct se_settings *s, const char *name, char *err, size_
 	return 0;
 }
 
+static uint16_t port_of_domain(const char *domain)
+{
+	return (uint16_t)(PORT_FIRST + se_hash(domain, strlen(domain), 0) % PORTS);
+}
+
+/* 1 ... 65535, or 0 when @text is none of these. */
+static uint16_t parse_port(const char *text)
+{
+	unsigned long v;
+	char *end;
+
+	if (!isdigit((unsigned char)*text))
+		return 0;
+	v = strtoul(text, &end, 10);
+	return *end || v > UINT16_MAX ? 0 : (uint16_t)v;
+}
+
+int se_settings_address(struct se_settings *s, const char *text, char *err, size_t errlen)
+{
+	const char *colon = strchr(text, ':');
+	size_t len = colon ? (size_t)(colon - text) : strlen(text);
+	uint16_t port = colon ? parse_port(colon + 1) : port_of_domain(s->domain);
+	struct in_addr in = {0};
+	char ip[16];
+
+	snprintf(ip, sizeof(ip), "%.*s", (int)len, text);
+	if (!port || len >= sizeof(ip) || inet_pton(AF_INET, ip, &in) != 1 ||
+	    in.s_addr == INADDR_ANY || IN_MULTICAST(ntohl(in.s_addr)) ||
+	    in.s_addr == INADDR_BROADCAST) {
+		snprintf(err, errlen,
+			 "address '%.64s' is not the IPv4 address of a host, with or without "
+			 ":PORT (1 ... 65535)",
+			 text);
+		return -EINVAL;
+	}
+	memcpy(s->address, &in, sizeof(s->address));
+	s->port = port;
+	return 0;
+}
+
 void se_settings_print(FILE *out)
 {
 	fprintf(out, "  %-15s %10s %6s %10s  %s\n", "KEY", "default", "min", "max", "meaning");
@@ -125,6 +170,7 @@ static struct se_settings mine;
 static void read_env(void)
 {
 	const char *set = getenv(SE_ENV_SET), *domain = getenv(SE_ENV_DOMAIN);
+	const char *address = getenv(SE_ENV_ADDRESS);
 	char err[160];
 
 	se_settings_default(&mine);
@@ -132,6 +178,8 @@ static void read_env(void)
 		fprintf(stderr, "softefa: " SE_ENV_SET ": %s; using the default\n", err);
 	if (domain && se_settings_domain(&mine, domain, err, sizeof(err)))
 		fprintf(stderr, "softefa: " SE_ENV_DOMAIN ": %s; using '%s'\n", err, mine.domain);
+	if (address && se_settings_address(&mine, address, err, sizeof(err)))
+		fprintf(stderr, "softefa: " SE_ENV_ADDRESS ": %s; no other hosts\n", err);
 }
 
 const struct se_settings *se_settings(void)

@@ -7,12 +7,14 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "gid.h"
+
 /*
  * X(name, printed as, default, min, max, text). Defaults imitate the second EFA generation, except
  * that RDMA write is on: perftest of Debian 12 knows no later part id (see docs/softefa.md).
  */
 #define SE_SETTINGS(X) \
-	X(devices, u, 4, 1, 64, "number of devices, efa_0 ...") \
+	X(devices, u, 4, 1, SE_GID_DEVICES, "number of devices, efa_0 ...") \
 	X(part_id, x, 0xefa1, 0xefa0, 0xefaf, "PCI device id and vendor part id") \
 	X(caps, x, 0x6f, 0, 0x3ff, "capability bits of the kernel's query_device answer") \
 	X(speed_gbps, u, 100, 1, 800, "link speed, Gb/s") \
@@ -47,19 +49,26 @@ struct se_settings {
 	SE_SETTINGS(X)
 #undef X
 	char domain[32];
+	uint8_t address[4]; /* IPv4 of this host, first byte first */
+	uint16_t port;      /* of TCP between hosts; 0: there are no other hosts */
 };
 
-/* The settings of this process: defaults changed by SOFTEFA_SET ("key=value,...") and
- * SOFTEFA_DOMAIN. Read once; a bad part is reported on stderr and passed over. */
+/*
+ * The settings of this process: defaults changed by SOFTEFA_SET ("key=value,..."), SOFTEFA_DOMAIN
+ * and SOFTEFA_ADDRESS. Read once; a bad part is reported on stderr and passed over.
+ */
 const struct se_settings *se_settings(void);
 
 void se_settings_default(struct se_settings *s);
 /* Apply "key=value,key=value"; 0, or -EINVAL with the reason in @err. */
 int se_settings_apply(struct se_settings *s, const char *list, char *err, size_t errlen);
 int se_settings_domain(struct se_settings *s, const char *name, char *err, size_t errlen);
+/* "IPv4" or "IPv4:PORT"; without port one that follows from the domain, so set that first. */
+int se_settings_address(struct se_settings *s, const char *text, char *err, size_t errlen);
 void se_settings_print(FILE *out);
 
-#define SE_ENV_SET    "SOFTEFA_SET"
-#define SE_ENV_DOMAIN "SOFTEFA_DOMAIN"
+#define SE_ENV_SET     "SOFTEFA_SET"
+#define SE_ENV_DOMAIN  "SOFTEFA_DOMAIN"
+#define SE_ENV_ADDRESS "SOFTEFA_ADDRESS"
 
 #endif

@@ -114,7 +114,7 @@ static const char *groups(char *out, const uint8_t *b, unsigned n)
 
 static void ib_device(struct tree *t, const struct se_settings *s, const char *ib, uint32_t dev)
 {
-	struct se_gid gid = se_gid_of(s->domain, dev);
+	struct se_gid gid = se_gid_of(s, dev);
 	char text[48];
 
 	folder(t, ib, "ports/1/gids");
@@ -184,8 +184,9 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 static uint64_t content_hash(const struct se_settings *s)
 {
 	const uint32_t what[] = {TREE_VERSION, s->devices, s->part_id, s->speed_gbps};
+	struct se_gid gid = se_gid_of(s, 0);
 
-	return se_hash(what, sizeof(what), se_hash(s->domain, strlen(s->domain), 0));
+	return se_hash(what, sizeof(what), se_hash(&gid, sizeof(gid), 0));
 }
 
 /* A folder of ours alone: others could make us believe in devices. */

@@ -169,14 +169,81 @@ ParameterizedTest(struct domain *d, settings, domains_are_names_of_files)
 	cr_assert(zero(int, strcmp(s.domain, d->rc ? "default" : d->name)));
 }
 
+/* ---- addresses ---- */
+
+struct address {
+	char text[40];
+	int rc;
+	uint8_t first, last;
+	uint16_t port; /* 0: that of the domain */
+};
+
+static struct address addresses[] = {
+	{"10.1.2.3", 0, 10, 3, 0},
+	{"10.1.2.3:1", 0, 10, 3, 1},
+	{"127.0.0.9:65535", 0, 127, 9, 65535},
+	{"", -EINVAL, 0, 0, 0},
+	{"10.1.2", -EINVAL, 0, 0, 0},
+	{"10.1.2.3:", -EINVAL, 0, 0, 0},
+	{"10.1.2.3:0", -EINVAL, 0, 0, 0},
+	{"10.1.2.3:65536", -EINVAL, 0, 0, 0},
+	{"10.1.2.3:-1", -EINVAL, 0, 0, 0},
+	{"10.1.2.3:80x", -EINVAL, 0, 0, 0},
+	{"10.1.2.3.4", -EINVAL, 0, 0, 0},
+	{"0.0.0.0", -EINVAL, 0, 0, 0},
+	{"224.0.0.1", -EINVAL, 0, 0, 0},
+	{"255.255.255.255", -EINVAL, 0, 0, 0},
+	{"localhost", -EINVAL, 0, 0, 0},
+	{"::1", -EINVAL, 0, 0, 0},
+};
+
+ParameterizedTestParameters(settings, addresses_are_of_one_host)
+{
+	return cr_make_param_array(struct address, addresses,
+				   sizeof(addresses) / sizeof(addresses[0]));
+}
+
+ParameterizedTest(struct address *a, settings, addresses_are_of_one_host)
+{
+	struct se_settings s = defaults();
+	char err[160] = "";
+
+	cr_assert(eq(int, se_settings_address(&s, a->text, err, sizeof(err)), a->rc));
+	if (a->rc) {
+		cr_assert(ne(ptr, strstr(err, a->text), NULL), "'%s' says: %s", a->text, err);
+		cr_assert(zero(u16, s.port));
+		return;
+	}
+	cr_assert(eq(u8, s.address[0], a->first));
+	cr_assert(eq(u8, s.address[3], a->last));
+	if (a->port)
+		cr_assert(eq(u16, s.port, a->port));
+	else
+		cr_assert(all(ge(u16, s.port, 20000), lt(u16, s.port, 30000)));
+}
+
+/* Two domains on one host do not want the same port. */
+Test(settings, port_follows_from_the_domain)
+{
+	struct se_settings a = defaults(), b = defaults();
+	char err[160];
+
+	cr_assert(zero(int, se_settings_domain(&b, "other", err, sizeof(err))));
+	cr_assert(zero(int, se_settings_address(&a, "10.1.2.3", err, sizeof(err))));
+	cr_assert(zero(int, se_settings_address(&b, "10.1.2.3", err, sizeof(err))));
+	cr_assert(ne(u16, a.port, b.port));
+}
+
 /* ---- the environment ---- */
 
 Test(settings, environment_is_read)
 {
 	setenv(SE_ENV_SET, "devices=7,rubbish", 1);
 	setenv(SE_ENV_DOMAIN, "mine", 1);
+	setenv(SE_ENV_ADDRESS, "10.1.2.3:77", 1);
 	cr_assert(eq(u32, se_settings()->devices, 7));
 	cr_assert(zero(int, strcmp(se_settings()->domain, "mine")));
+	cr_assert(eq(u16, se_settings()->port, 77));
 }
 
 Test(settings, every_default_is_within_its_limits)
