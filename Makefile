@@ -39,16 +39,18 @@ host    := $(call objs,tools/host/*.c)
 
 all: ## libraries and tools, into build/
 all: $(O)/libsrd.a $(O)/libsrd.so $(O)/libnccl-net-efa.so $(O)/libnccl-net.so \
-     $(O)/libsoftefa.so $(O)/softefa $(O)/netbench
+     $(O)/libsoftefa.so $(O)/softefa $(O)/softefa.1 $(O)/netbench
 
 $(O)/obj/%.o: %.c | $(efadv)
 	@echo "  CC    $<"; mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
 $(O)/libsrd.a: $(core)
 	$(archive)
-$(O)/libsrd.so: $(core)
+# What is installed looks for rdma-core where the system does, or where RDMA_CORE=PREFIX said.
+$(O)/installed/%: rpath := $(if $(filter-out build/deps/%,$(RDMA_CORE)),$(rpath))
+$(O)/libsrd.so $(O)/installed/libsrd.so: $(core)
 	$(call link,-shared $(defs) $(rpath))
-$(O)/libnccl-net-efa.so: $(plugin) $(O)/libsrd.a
+$(O)/libnccl-net-efa.so $(O)/installed/libnccl-net-efa.so: $(plugin) $(O)/libsrd.a
 	$(call link,-shared $(defs) $(rpath) -Wl$(comma)-z$(comma)nodelete -Wl$(comma)--exclude-libs$(comma)ALL)
 $(O)/libnccl-net.so: $(O)/libnccl-net-efa.so
 	$(Q)ln -sf $(<F) $@
@@ -56,6 +58,9 @@ $(O)/libsoftefa.so: $(softefa)
 	$(call link,-shared $(defs) -Wl$(comma)-z$(comma)nodelete)
 $(O)/softefa: $(addprefix $(O)/obj/softefa/,launcher.o settings.o sysfs.o gid.o)
 	$(call link)
+$(O)/softefa.1: docs/softefa.1.in scripts/manual.sh $(O)/softefa
+	@echo "  MAN   $@"
+	$(Q)scripts/manual.sh $(O)/softefa >$@.new && mv $@.new $@
 $(O)/obj/tools/%.o: override CPPFLAGS += -Itools
 $(O)/netbench: $(call objs,tools/netbench/*.c) $(host)
 	$(call link,,-lm)
@@ -90,7 +95,7 @@ $(O)/fuzz/%: $(O)/obj/tests/fuzz/%.o $(parts)
 
 # ---- tests -------------------------------------------------------------------------------------
 tests := $(call progs,unit) $(call progs,integration)
-check: all $(tests) check-layers check-exports check-headers ## build and run all tests
+check: all $(tests) check-layers check-exports check-headers check-manual check-install ## build and run all tests
 	$(Q)BUILD=$(O) scripts/run-tests.sh $(tests)
 stress: ## threads under ThreadSanitizer
 	$(Q)$(MAKE) SAN=thread run-stress
@@ -118,6 +123,11 @@ check-headers: ## each public header compiles alone, as C11 and C++17
 	$(Q)for h in include/*.h; do for x in "c -std=c11" "c++ -std=c++17"; do \
 		echo "#include \"$$h\"" | $(CC) $(CPPFLAGS) -Wall -Wextra -Wundef -pedantic -Werror \
 			-fsyntax-only -x $$x - || exit 1; done; done
+check-manual: $(O)/softefa $(O)/softefa.1 ## the manual page has all options and settings
+	$(Q)scripts/manual.sh $(O)/softefa check $(O)/softefa.1
+check-install: all $(O)/installed/libsrd.so $(O)/installed/libnccl-net-efa.so ## what make install installs works
+	$(Q)CC="$(CC)" CFLAGS="$(if $(SAN),-fsanitize=$(SAN)) -isystem $(RDMA_CORE)/include" \
+		scripts/check-install.sh O=$(O)
 
 # A goal that tests fetches what is missing; plain make only says so.
 $(efadv): | $(if $(filter demo check% bench %fuzz %stress,$(MAKECMDGOALS)),deps)
@@ -141,6 +151,15 @@ pre-push: lint ## what a push must pass: lint, check without warnings, check und
 	$(Q)$(MAKE) WERROR=-Werror O=build-werror check
 	$(Q)$(MAKE) WERROR=-Werror SAN=address,undefined check
 	$(Q)$(MAKE) FUZZ_SECONDS=30 fuzz
+PREFIX ?= /usr/local
+dest    = $(DESTDIR)$(PREFIX)
+install: all $(O)/installed/libsrd.so $(O)/installed/libnccl-net-efa.so ## below PREFIX (/usr/local), in DESTDIR
+	$(Q)install -d $(addprefix $(dest)/,bin include lib share/man/man1)
+	$(Q)install $(O)/softefa $(O)/netbench $(dest)/bin
+	$(Q)install -m 644 include/*.h $(dest)/include
+	$(Q)install -m 644 $(O)/libsrd.a $(O)/libsoftefa.so $(O)/installed/*.so $(dest)/lib
+	$(Q)ln -sf libnccl-net-efa.so $(dest)/lib/libnccl-net.so
+	$(Q)install -m 644 $(O)/softefa.1 $(dest)/share/man/man1
 clean: ## remove all that was built, except build/deps
 	$(Q)rm -rf build-*; test ! -d build || find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} +
 help: ## list the targets
@@ -148,6 +167,6 @@ help: ## list the targets
 	@echo "with V=1 (show commands), SAN=address,undefined or thread, RDMA_CORE=PREFIX, CC=, CFLAGS="
 
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
-.PHONY: all bench check check-layers check-exports check-headers stress run-stress fuzz run-fuzz demo deps \
+.PHONY: all bench check check-layers check-exports check-headers check-manual check-install install stress run-stress fuzz run-fuzz demo deps \
 	check-peers lint pre-push clean help
 .SECONDARY:
