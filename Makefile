@@ -34,7 +34,7 @@ link    = @echo "  LINK  $@"; mkdir -p $(@D); $(CC) $(LDFLAGS) -o $@ $(1) $(filt
 
 core    := $(call objs,core/*.c)
 plugin  := $(call objs,plugin/*.c)
-softefa := $(filter-out %/launcher.o,$(call objs,softefa/*.c))
+softefa := $(filter-out %/launcher.o %/report.o,$(call objs,softefa/*.c))
 host    := $(call objs,tools/host/*.c)
 
 all: ## libraries and tools, into build/
@@ -56,7 +56,8 @@ $(O)/libnccl-net.so: $(O)/libnccl-net-efa.so
 	$(Q)ln -sf $(<F) $@
 $(O)/libsoftefa.so: $(softefa)
 	$(call link,-shared $(defs) -Wl$(comma)-z$(comma)nodelete)
-$(O)/softefa: $(addprefix $(O)/obj/softefa/,launcher.o settings.o sysfs.o gid.o)
+$(O)/softefa: $(patsubst %,$(O)/obj/softefa/%.o,launcher report settings parse profile rule sysfs gid \
+	fabric numbers stats log)
 	$(call link)
 $(O)/softefa.1: docs/softefa.1.in scripts/manual.sh $(O)/softefa
 	@echo "  MAN   $@"

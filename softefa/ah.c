@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "fault.h"
 #include "requester.h"
 
 static int gid_check(const struct se_gid *gid)
@@ -21,6 +22,8 @@ int se_ah_create(struct se_pd *pd, const struct se_gid *gid, struct se_ah **out)
 	struct se_ah *ah;
 	int rc = gid_check(gid);
 
+	if (!rc)
+		rc = se_fault_refuse(pd->obj.ctx->dev, SE_AH);
 	if (rc)
 		return rc;
 	ah = calloc(1, sizeof(*ah));

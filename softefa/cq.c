@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "fabric.h"
+#include "fault.h"
+#include "log.h"
 #include "settings.h"
 
 #define CAP_CQ_NOTIFICATIONS (1u << 2)
@@ -35,6 +37,8 @@ int se_cq_create(struct se_ctx *ctx, const struct se_cq_attr *attr, struct se_cq
 	struct se_cq *cq;
 	int rc = attr_check(attr);
 
+	if (!rc)
+		rc = se_fault_refuse(ctx->dev, SE_CQ);
 	if (!rc)
 		rc = se_fabric_count((int)ctx->dev, SE_COUNT_CQ, se_settings()->max_cq);
 	if (rc)
@@ -104,9 +108,22 @@ static uint32_t doorbell(const struct se_cq *cq)
 	return atomic_load_explicit((_Atomic uint32_t *)(void *)cq->db.va, memory_order_acquire);
 }
 
+static void overflow(const struct se_cq *cq)
+{
+	if (!se_fault_holds(SE_FAULT_OVERFLOW, cq->obj.ctx->dev, 0))
+		return;
+	se_log_line("efa_%u: completion queue %u overflows: %u entries, none of them polled, and "
+		    "one more to come",
+		    cq->obj.ctx->dev, cq->obj.handle, cq->depth);
+	abort();
+}
+
 bool se_cq_room(const struct se_cq *cq)
 {
-	return (uint16_t)(cq->prod - SE_CQ_DB_CONS(doorbell(cq))) < cq->depth;
+	if ((uint16_t)(cq->prod - SE_CQ_DB_CONS(doorbell(cq))) < cq->depth)
+		return true;
+	overflow(cq);
+	return false;
 }
 
 /*

@@ -13,8 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "control.h"
 #include "cq.h"
 #include "fabric.h"
+#include "fault.h"
 #include "idle.h"
 #include "link.h"
 #include "log.h"
@@ -117,8 +119,10 @@ static bool deliver(const struct se_msg *msg, int slot)
 static unsigned work(uint64_t now_us)
 {
 	static uint64_t next_timer;
-	unsigned did = se_link_receive(RECEIVE_BUDGET, deliver);
+	unsigned did;
 
+	se_fault_round(now_us);
+	did = se_link_receive(RECEIVE_BUDGET, deliver);
 	did += se_requester_poll();
 	did += se_responder_poll(now_us);
 	did += se_cq_poll_doorbells();
@@ -127,6 +131,8 @@ static unsigned work(uint64_t now_us)
 		se_responder_timers();
 		se_cq_timers();
 		se_link_timers();
+		se_control_check();
+		se_fault_timers(now_us);
 		next_timer = now_us + TIMER_US;
 	}
 	se_link_flush();
@@ -248,6 +254,7 @@ void se_engine_forget(void)
 	pthread_mutex_init(&lock, NULL);
 	atomic_store(&commands, 0);
 	running = false;
+	se_control_forget();
 	se_requester_forget_all();
 	se_responder_forget_all();
 	se_qp_forget_all();

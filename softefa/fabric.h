@@ -18,8 +18,8 @@
 
 #include "gid.h"
 #include "numbers.h"
+#include "stats.h"
 
-#define SE_MAX_DEV SE_GID_DEVICES
 #define SE_NO_SLOT (-1)
 
 /*
@@ -42,6 +42,18 @@ const char *se_fabric_dir(void);
 pthread_mutex_t *se_fabric_hold(void);
 /* Is the member that had @incarnation in @slot gone? Cleans up after it when it died. */
 bool se_fabric_gone(int slot, uint64_t incarnation);
+
+/* What can be seen of a fabric from outside. */
+struct se_fabric_view {
+	unsigned alive, dead;                  /* members; dead ones that nobody cleaned up after */
+	uint64_t count[SE_MAX_DEV][SE_NSTATS]; /* stats.h, of all members ever */
+};
+
+/*
+ * Look at the fabric that this process would join, without joining it: it may change or end
+ * meanwhile. 0; -ENOENT: there is none; -EINVAL: that is none of this version; or -errno.
+ */
+int se_fabric_peek(struct se_fabric_view *view);
 
 /* ---- wake-ups and mail flags of a slot, see link.c ---- */
 

@@ -10,8 +10,6 @@
 #include "log.h"
 #include "mr.h"
 
-#define PIECE (256u << 10)
-
 /* The spans of [@from, @from + @len) in @seg. */
 static unsigned spans(struct iovec *iov, const struct se_seg *seg, unsigned nseg, uint32_t from,
 		      uint32_t len)
@@ -36,7 +34,7 @@ static unsigned spans(struct iovec *iov, const struct se_seg *seg, unsigned nseg
 }
 
 /* As spans(), with the addresses that the regions have in this process; 0 when one has none. */
-static unsigned dst_spans(struct iovec *iov, const struct se_move *m, uint32_t len)
+static unsigned dst_spans(struct iovec *iov, const struct se_move *m, uint32_t from, uint32_t len)
 {
 	struct se_seg here[SE_COPY_SPANS];
 
@@ -47,7 +45,7 @@ static unsigned dst_spans(struct iovec *iov, const struct se_move *m, uint32_t l
 		if (!here[i].addr)
 			return 0;
 	}
-	return spans(iov, here, m->ndst, m->done, len);
+	return spans(iov, here, m->ndst, from, len);
 }
 
 /* Is the source registered, before and after the copy? Otherwise what was read may be anything. */
@@ -75,25 +73,22 @@ static enum se_move_result blame(int err, const struct iovec *dst, unsigned ndst
 	return SE_MOVE_BAD_SRC;
 }
 
-enum se_move_result se_move_step(struct se_move *m)
+enum se_move_result se_move_part(const struct se_move *m, uint32_t from, uint32_t len)
 {
-	uint32_t left = m->len - m->done, len = left < PIECE ? left : PIECE;
 	struct iovec src[2], dst[SE_COPY_SPANS];
 	unsigned nsrc, ndst;
 	pid_t pid;
 	int rc;
 
-	if (!left)
-		return SE_MOVE_DONE;
-	ndst = dst_spans(dst, m, len);
+	ndst = dst_spans(dst, m, from, len);
 	if (!ndst)
 		return SE_MOVE_BAD_DST;
 	if (m->data) {
-		src[0] = (struct iovec){(void *)(uintptr_t)(m->data + m->done), len};
+		src[0] = (struct iovec){(void *)(uintptr_t)(m->data + from), len};
 		nsrc = 1;
 		pid = getpid();
 	} else {
-		nsrc = spans(src, m->src, m->nsrc, m->done, len);
+		nsrc = spans(src, m->src, m->nsrc, from, len);
 		pid = se_fabric_pid(m->slot);
 	}
 	if (!m->data && !src_live(m))
@@ -103,6 +98,21 @@ enum se_move_result se_move_step(struct se_move *m)
 		return blame(rc, dst, ndst, pid);
 	if (!m->data && !src_live(m))
 		return SE_MOVE_BAD_SRC;
+	return SE_MOVE_DONE;
+}
+
+enum se_move_result se_move_step(struct se_move *m)
+{
+	uint32_t left = m->len - m->done, len = left < SE_MOVE_PIECE ? left : SE_MOVE_PIECE;
+	enum se_move_result result;
+
+	if (!left)
+		return SE_MOVE_DONE;
+	if (m->landing.odd)
+		return se_landing_step(m);
+	result = se_move_part(m, m->done, len);
+	if (result != SE_MOVE_DONE)
+		return result;
 	m->done += len;
 	return m->done == m->len ? SE_MOVE_DONE : SE_MOVE_MORE;
 }

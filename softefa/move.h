@@ -6,8 +6,11 @@
 #ifndef SE_MOVE_H
 #define SE_MOVE_H
 
+#include "landing.h"
 #include "msg.h"
 #include "pd.h"
+
+#define SE_MOVE_PIECE (256u << 10)
 
 struct se_move {
 	/* from: memory of the member in @slot, whose keys are on its device @dev; or @data */
@@ -22,11 +25,13 @@ struct se_move {
 	const struct se_seg *dst;
 	unsigned ndst;
 	uint32_t len, done;
+	struct se_landing landing;
 };
 
 enum se_move_result {
 	SE_MOVE_DONE,
 	SE_MOVE_MORE,
+	SE_MOVE_WAIT, /* a fault rule holds it up */
 	SE_MOVE_BAD_SRC,
 	SE_MOVE_BAD_DST,
 	SE_MOVE_GONE,   /* the other process */
@@ -35,5 +40,9 @@ enum se_move_result {
 
 /* Move the next piece. */
 enum se_move_result se_move_step(struct se_move *m);
+/* Move [@from, @from + @len) now; SE_MOVE_DONE when that went well. */
+enum se_move_result se_move_part(const struct se_move *m, uint32_t from, uint32_t len);
+/* landing.c: se_move_step() of a move that lands strangely. */
+enum se_move_result se_landing_step(struct se_move *m);
 
 #endif

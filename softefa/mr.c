@@ -8,6 +8,7 @@
 
 #include "copy.h"
 #include "fabric.h"
+#include "fault.h"
 #include "settings.h"
 
 #define CAP_RDMA_READ  (1u << 0)
@@ -61,6 +62,8 @@ int se_mr_create(struct se_pd *pd, uint64_t addr, uint64_t len, uint64_t iova, u
 	rc = access_check(access);
 	if (!rc)
 		rc = range_check(addr, len, iova, access);
+	if (!rc)
+		rc = se_fault_refuse(dev, SE_MR);
 	if (rc)
 		return rc;
 	mr = calloc(1, sizeof(*mr));

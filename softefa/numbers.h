@@ -14,6 +14,7 @@
 
 #include "gid.h"
 
+#define SE_MAX_DEV        SE_GID_DEVICES
 #define SE_MAX_PROC       128 /* members, known by their slots */
 #define SE_MAX_AHN        16384
 #define SE_KEY_BITS       18

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fabric.h"
+#include "fault.h"
 #include "settings.h"
 
 static uint16_t last_pdn;
@@ -19,8 +20,10 @@ static unsigned gid_bucket(const struct se_gid *gid)
 int se_pd_create(struct se_ctx *ctx, struct se_pd **out)
 {
 	struct se_pd *pd;
-	int rc = se_fabric_count((int)ctx->dev, SE_COUNT_PD, se_settings()->max_pd);
+	int rc = se_fault_refuse(ctx->dev, SE_PD);
 
+	if (!rc)
+		rc = se_fabric_count((int)ctx->dev, SE_COUNT_PD, se_settings()->max_pd);
 	if (rc)
 		return rc;
 	pd = calloc(1, sizeof(*pd));

@@ -25,6 +25,7 @@ struct se_known {
 	uint16_t ahn;
 	int16_t dev; /* the device of this host with that GID, or -1 */
 	uint32_t refs;
+	bool answered; /* a request of this PD, once */
 };
 
 int se_pd_create(struct se_ctx *ctx, struct se_pd **out);

@@ -9,6 +9,7 @@
 
 #include "engine.h"
 #include "fabric.h"
+#include "fault.h"
 #include "requester.h"
 #include "responder.h"
 #include "settings.h"
@@ -112,6 +113,8 @@ int se_qp_create(struct se_ctx *ctx, const struct se_qp_attr *attr, struct se_qp
 	struct se_qp *qp;
 	int rc = attr_check(attr);
 
+	if (!rc)
+		rc = se_fault_refuse(ctx->dev, SE_QP);
 	if (rc)
 		return rc;
 	qp = calloc(1, sizeof(*qp));

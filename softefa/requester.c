@@ -9,16 +9,19 @@
 
 #include "engine.h"
 #include "fabric.h"
+#include "fault.h"
 #include "link.h"
 #include "log.h"
 #include "mr.h"
 #include "settings.h"
+#include "stats.h"
 
 #define CAP_RDMA_READ  (1u << 0)
 #define CAP_RDMA_WRITE (1u << 5)
 
 static struct se_list in_flight = SE_LIST_INIT(in_flight); /* SE_TX_SENT and SE_TX_NOBODY */
 static struct se_list moving = SE_LIST_INIT(moving);
+static struct se_list held = SE_LIST_INIT(held);
 static unsigned outstanding, waiting; /* requests not free; of these, SE_TX_DONE */
 
 /* ---- request structures ---- */
@@ -88,6 +91,15 @@ static struct se_tx *tx_find(uint64_t t)
 
 /* ---- completion ---- */
 
+static void count_completion(const struct se_tx *tx)
+{
+	uint32_t dev = tx->qp->obj.ctx->dev;
+
+	se_stat_add(dev, se_stat_of(SE_STAT_COMPLETIONS, tx->status), 1);
+	if (tx->status == SE_OK)
+		se_stat_add(dev, SE_STAT_BYTES + tx->msg.op % SE_STAT_OPS, tx->msg.len);
+}
+
 static void push_completion(const struct se_tx *tx)
 {
 	struct se_cqe e = {
@@ -103,6 +115,7 @@ static void push_completion(const struct se_tx *tx)
 		e.tx.req_id_hi[2] = (uint16_t)(tx->req_id >> 48);
 	}
 	se_cq_push(tx->qp->send_cq, &e);
+	count_completion(tx);
 }
 
 static void complete(struct se_tx *tx, enum se_status status)
@@ -226,6 +239,7 @@ static enum se_status prepare(struct se_tx *tx, const struct se_wqe *w)
 	memset(msg, 0, offsetof(struct se_msg, data));
 	msg->type = SE_MSG_REQUEST;
 	msg->op = SE_META_OP(w->meta.ctrl1);
+	msg->src_dev = (uint8_t)qp->obj.ctx->dev;
 	tx->req_id = w->meta.req_id;
 	tx->ahn = w->meta.ahn;
 	if (qp->req_id_64)
@@ -238,7 +252,6 @@ static enum se_status prepare(struct se_tx *tx, const struct se_wqe *w)
 			       (qp->unsolicited ? SE_MSG_UNSOLICITED : 0) |
 			       (qp->type == SE_QPT_UD ? SE_MSG_UD : 0));
 	msg->rnr_retry = qp->rnr_retry;
-	msg->src_dev = (uint8_t)qp->obj.ctx->dev;
 	msg->src_qpn = qp->qpn;
 	msg->dst_qpn = w->meta.dest_qpn;
 	msg->qkey = w->meta.qkey;
@@ -294,6 +307,7 @@ static bool try_send(struct se_tx *tx)
 	if (tx->msg.flags & SE_MSG_INLINE)
 		memcpy(slot->data, tx->msg.data, tx->msg.len);
 	se_link_commit(owner);
+	se_fault_sent(tx->msg.src_dev, tx->msg.src_qpn, tx->msg.op);
 	se_list_remove(&tx->node);
 	tx->state = SE_TX_SENT;
 	se_list_append(&in_flight, &tx->node);
@@ -310,6 +324,37 @@ static unsigned send_unsent(struct se_qp *qp)
 	return n;
 }
 
+/* A fault rule lets the request go later. */
+static bool hold(struct se_tx *tx)
+{
+	tx->deadline_us =
+		se_fault_leave_us(tx->msg.src_dev, tx->msg.src_qpn, tx->msg.op, tx->msg.len);
+	if (!tx->deadline_us)
+		return false;
+	tx->state = SE_TX_HELD;
+	se_list_append(&held, &tx->node);
+	return true;
+}
+
+static unsigned release_held(void)
+{
+	uint64_t now_us = se_list_empty(&held) ? 0 : se_now_us();
+	struct se_list *n, *nx;
+	unsigned did = 0;
+
+	se_list_each (n, nx, &held) {
+		struct se_tx *tx = se_container(n, struct se_tx, node);
+
+		if (now_us < tx->deadline_us)
+			continue;
+		se_list_remove(&tx->node);
+		tx->state = SE_TX_UNSENT;
+		se_list_append(&tx->qp->sq.unsent, &tx->node);
+		did++;
+	}
+	return did;
+}
+
 /* ---- doorbell ---- */
 
 static void start(struct se_qp *qp, const struct se_wqe *w)
@@ -318,8 +363,11 @@ static void start(struct se_qp *qp, const struct se_wqe *w)
 	enum se_status st = prepare(tx, w);
 	const struct se_known *peer;
 
+	se_stat_add(tx->msg.src_dev, SE_STAT_REQUESTS + tx->msg.op % SE_STAT_OPS, 1);
 	if (qp->state == SE_ERR)
 		st = SE_FLUSHED;
+	if (!st)
+		st = se_fault_status(tx->msg.src_dev, qp->qpn, tx->msg.op);
 	if (st) {
 		complete(tx, st);
 		return;
@@ -329,11 +377,13 @@ static void start(struct se_qp *qp, const struct se_wqe *w)
 		complete(tx, SE_INVALID_AH);
 		return;
 	}
-	if (peer->dev < 0) {
+	if (peer->dev < 0 || se_fault_holds(SE_FAULT_DEAD, tx->msg.src_dev, qp->qpn)) {
 		wait_for_nobody(tx);
 		return;
 	}
 	tx->msg.dst_dev = (uint8_t)peer->dev;
+	if (hold(tx))
+		return;
 	tx->state = SE_TX_UNSENT;
 	se_list_append(&qp->sq.unsent, &tx->node);
 }
@@ -385,9 +435,27 @@ static void read_granted(struct se_tx *tx, const struct se_msg *answer)
 		.ndst = tx->msg.nseg,
 		.len = tx->msg.len,
 	};
+	se_fault_landing(&tx->move, tx->msg.src_dev, tx->msg.src_qpn, SE_OP_READ);
 	se_list_remove(&tx->node);
 	tx->state = SE_TX_MOVING;
 	se_list_append(&moving, &tx->node);
+}
+
+/* A peer that is silent from now on has been heard. */
+static void note_answer(const struct se_tx *tx)
+{
+	struct se_known *peer = se_pd_ahn(tx->qp->pd, tx->ahn);
+
+	if (peer)
+		peer->answered = true;
+}
+
+/* 15 or 13: did it ever answer? */
+static enum se_status silence(const struct se_tx *tx)
+{
+	const struct se_known *peer = se_pd_ahn(tx->qp->pd, tx->ahn);
+
+	return peer && peer->answered ? SE_UNRESP_REMOTE : SE_UNREACH_REMOTE;
 }
 
 void se_requester_answer(const struct se_msg *msg, int slot)
@@ -396,6 +464,11 @@ void se_requester_answer(const struct se_msg *msg, int slot)
 
 	if (!tx || tx->state != SE_TX_SENT || tx->slot != slot)
 		return; /* its QP was reset or destroyed meanwhile */
+	if (msg->status == SE_UNRESP_REMOTE) {
+		wait_for_nobody(tx);
+		return;
+	}
+	note_answer(tx);
 	if (msg->status == SE_OK && tx->msg.op == SE_OP_READ)
 		read_granted(tx, msg);
 	else if (msg->status == SE_INVALID_LKEY)
@@ -414,6 +487,9 @@ static unsigned move_reads(void)
 
 		did++;
 		switch (se_move_step(&tx->move)) {
+		case SE_MOVE_WAIT:
+			did--;
+			break;
 		case SE_MOVE_MORE:
 			break;
 		case SE_MOVE_DONE:
@@ -441,7 +517,7 @@ static unsigned move_reads(void)
 unsigned se_requester_poll(void)
 {
 	struct se_list *n, *nx;
-	unsigned did = 0;
+	unsigned did = release_held();
 
 	se_list_each (n, nx, &se_qps) {
 		struct se_qp *qp = se_container(n, struct se_qp, node);
@@ -462,17 +538,48 @@ static enum se_status lost(const struct se_tx *tx)
 	return tx->msg.len > se_settings()->max_msg_size ? SE_REM_ABORT : SE_REM_BAD_QPN;
 }
 
+/* The device died under requests of @qp: what is on its way is void, nobody will answer. */
+static void die(struct se_qp *qp)
+{
+	bool renewed = false;
+
+	for (uint32_t i = 0; i < qp->sq.fresh; i++) {
+		struct se_tx *tx = &qp->sq.tx[i];
+
+		if (tx->state == SE_TX_FREE || tx->state == SE_TX_DONE || tx->state == SE_TX_NOBODY)
+			continue;
+		if (!renewed)
+			se_fabric_qpn_renew((int)qp->obj.ctx->dev, qp->qpn);
+		renewed = true;
+		wait_for_nobody(tx);
+	}
+}
+
+static void look_for_dead(void)
+{
+	struct se_list *n, *nx;
+
+	se_list_each (n, nx, &se_qps) {
+		struct se_qp *qp = se_container(n, struct se_qp, node);
+
+		if (se_fault_holds(SE_FAULT_DEAD, qp->obj.ctx->dev, qp->qpn))
+			die(qp);
+	}
+}
+
 void se_requester_timers(uint64_t now_us)
 {
 	uint64_t alive[SE_MAX_PROC] = {0}; /* incarnations asked about in this round */
 	struct se_list *n, *nx;
 
+	if (se_fault_any(SE_FAULT_DEAD))
+		look_for_dead();
 	se_list_each (n, nx, &in_flight) {
 		struct se_tx *tx = se_container(n, struct se_tx, node);
 
 		if (tx->state == SE_TX_NOBODY) {
 			if (now_us >= tx->deadline_us)
-				complete(tx, SE_UNREACH_REMOTE);
+				complete(tx, silence(tx));
 		} else if (alive[tx->slot] == tx->incarnation) {
 			continue;
 		} else if (se_fabric_gone(tx->slot, tx->incarnation)) {
@@ -520,6 +627,7 @@ void se_requester_forget_all(void)
 {
 	se_list_init(&in_flight);
 	se_list_init(&moving);
+	se_list_init(&held);
 	outstanding = waiting = 0;
 }
 

@@ -11,6 +11,7 @@
 
 enum se_tx_state {
 	SE_TX_FREE,   /* on qp->sq.free */
+	SE_TX_HELD,   /* a fault rule delays it */
 	SE_TX_UNSENT, /* on qp->sq.unsent: no room in the ring yet */
 	SE_TX_SENT,   /* with the responder; on the list of requests in flight */
 	SE_TX_NOBODY, /* no such host: on its way into a timeout */

@@ -8,11 +8,13 @@
 #include "copy.h"
 #include "engine.h"
 #include "fabric.h"
+#include "fault.h"
 #include "log.h"
 #include "mr.h"
 #include "rng.h"
 #include "rx.h"
 #include "settings.h"
+#include "stats.h"
 
 #define MAX_DEFERS 3
 
@@ -40,11 +42,23 @@ bool se_responder_request(const struct se_msg *msg, int slot)
 
 /* ---- waiting for a receive ---- */
 
+static bool out_of_sight(const struct se_qp *qp)
+{
+	return se_fault_holds(SE_FAULT_RNR, qp->obj.ctx->dev, qp->qpn);
+}
+
+static bool receive_posted(const struct se_qp *qp)
+{
+	return se_recv_posted(qp) && !out_of_sight(qp);
+}
+
 /* Wait for a receive, as long as the sender's retries last. */
 static void park(struct se_rx *rx, uint64_t now_us)
 {
 	uint64_t budget = se_settings()->rnr_timer_us * ((1ull << rx->msg.rnr_retry) - 1);
 
+	if (!rx->rnr_deadline_us)
+		se_stat_add(rx->qp->obj.ctx->dev, SE_STAT_RNR, 1);
 	if (rx->msg.flags & SE_MSG_UD) {
 		se_rx_finish(rx, SE_OK); /* dropped */
 		return;
@@ -60,7 +74,7 @@ static void park(struct se_rx *rx, uint64_t now_us)
 /* Take a receive; false: the request went elsewhere. */
 static bool take_or_park(struct se_rx *rx, uint64_t now_us)
 {
-	int rc = se_recv_take(rx->qp, &rx->recv);
+	int rc = out_of_sight(rx->qp) ? -EAGAIN : se_recv_take(rx->qp, &rx->recv);
 
 	rx->took = rc == 0;
 	if (rc == -EAGAIN)
@@ -100,7 +114,8 @@ static void abandon(struct se_rx *rx, enum se_status status)
 	se_rx_finish(rx, status);
 }
 
-static void move(struct se_rx *rx, uint64_t now_us)
+/* False: there is nothing to do for it now. */
+static bool move(struct se_rx *rx, uint64_t now_us)
 {
 	bool write = rx->msg.op == SE_OP_WRITE;
 	enum se_move_result result = se_move_step(&rx->move);
@@ -108,6 +123,8 @@ static void move(struct se_rx *rx, uint64_t now_us)
 	if (!se_rx_wanted(rx))
 		result = SE_MOVE_GONE;
 	switch (result) {
+	case SE_MOVE_WAIT:
+		return false;
 	case SE_MOVE_MORE:
 		break;
 	case SE_MOVE_DONE:
@@ -126,6 +143,7 @@ static void move(struct se_rx *rx, uint64_t now_us)
 		abandon(rx, SE_QP_INTERNAL);
 		break;
 	}
+	return true;
 }
 
 static void start_move(struct se_rx *rx, uint64_t now_us)
@@ -144,6 +162,7 @@ static void start_move(struct se_rx *rx, uint64_t now_us)
 		.ndst = write ? 1 : rx->recv.nseg,
 		.len = rx->msg.len,
 	};
+	se_fault_landing(&rx->move, rx->qp->obj.ctx->dev, rx->qp->qpn, rx->msg.op);
 	se_rx_set(rx, SE_RX_MOVING, &se_rx_busy);
 	move(rx, now_us);
 }
@@ -208,7 +227,7 @@ static void do_write(struct se_rx *rx, uint64_t now_us)
 		se_rx_finish(rx, SE_REM_BAD_ADDRESS);
 		return;
 	}
-	if (needs_receive(rx) && !se_recv_posted(qp)) {
+	if (needs_receive(rx) && !receive_posted(qp)) {
 		park(rx, now_us);
 		return;
 	}
@@ -248,6 +267,8 @@ static void execute(struct se_rx *rx, uint64_t now_us)
 	struct se_qp *qp = se_qp_find(rx->msg.dst_dev % SE_MAX_DEV, rx->msg.dst_qpn);
 	int st = se_rx_wanted(rx) ? admit(rx, qp) : SE_REM_ABORT;
 
+	if (se_fault_holds(SE_FAULT_DEAD, rx->msg.dst_dev, rx->msg.dst_qpn))
+		st = SE_UNRESP_REMOTE;
 	rx->qp = qp;
 	if (st) {
 		se_rx_finish(rx, st < 0 ? SE_OK : (enum se_status)st);
@@ -273,7 +294,7 @@ static void execute(struct se_rx *rx, uint64_t now_us)
 /* SRD keeps no order: one of the oldest few, and now and then one is left for a later round. */
 static struct se_rx *pick(void)
 {
-	uint32_t window = se_settings()->reorder, k;
+	uint32_t window = se_fault_window(se_settings()->reorder), k;
 	struct se_list *n = arrived.next;
 	struct se_rx *rx;
 
@@ -299,6 +320,8 @@ static unsigned run_arrived(uint64_t now_us)
 
 		if (!rx)
 			break;
+		if (&rx->node != arrived.next)
+			se_stat_add(rx->msg.dst_dev % SE_MAX_DEV, SE_STAT_REORDERS, 1);
 		se_list_remove(&rx->node);
 		narrived--;
 		execute(rx, now_us);
@@ -316,8 +339,7 @@ static unsigned run_busy(uint64_t now_us)
 
 		switch (rx->state) {
 		case SE_RX_MOVING:
-			move(rx, now_us);
-			did++;
+			did += move(rx, now_us);
 			break;
 		case SE_RX_COMPLETING:
 			did += se_rx_complete(rx);
@@ -339,7 +361,7 @@ static unsigned run_parked(struct se_qp *qp, uint64_t now_us)
 	se_list_each (n, nx, &qp->rq.parked) {
 		struct se_rx *rx = se_container(n, struct se_rx, node);
 
-		if (!se_recv_posted(qp) && now_us < rx->rnr_deadline_us)
+		if (!receive_posted(qp) && now_us < rx->rnr_deadline_us)
 			continue;
 		execute(rx, now_us);
 		did++;
@@ -372,6 +394,10 @@ static void drop_unwanted(struct se_list *parked, uint64_t *alive)
 	se_list_each (n, nx, parked) {
 		struct se_rx *rx = se_container(n, struct se_rx, node);
 
+		if (se_fault_holds(SE_FAULT_DEAD, rx->msg.dst_dev, rx->msg.dst_qpn)) {
+			se_rx_finish(rx, SE_UNRESP_REMOTE);
+			continue;
+		}
 		if (alive[rx->slot] != rx->incarnation &&
 		    !se_fabric_gone(rx->slot, rx->incarnation))
 			alive[rx->slot] = rx->incarnation;

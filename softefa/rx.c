@@ -8,6 +8,7 @@
 
 #include "fabric.h"
 #include "link.h"
+#include "stats.h"
 
 #define MAX_REQUESTS 65536 /* more stay in the rings */
 
@@ -119,6 +120,9 @@ static void push_completion(const struct se_rx *rx)
 	else if (!peer && rx->qp->recv_cq->sgid)
 		memcpy(e.sgid, m->sgid.b, sizeof(e.sgid));
 	se_cq_push(rx->qp->recv_cq, &e);
+	se_stat_add(rx->qp->obj.ctx->dev, se_stat_of(SE_STAT_RECEIVES, rx->rx_status), 1);
+	if (rx->rx_status == SE_OK)
+		se_stat_add(rx->qp->obj.ctx->dev, SE_STAT_RECEIVED, m->len);
 }
 
 bool se_rx_complete(struct se_rx *rx)

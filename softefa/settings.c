@@ -9,6 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "parse.h"
+#include "profile.h"
+#include "rule.h"
+
 #define PORT_FIRST 20000 /* below what Linux gives to connections */
 #define PORTS      10000
 
@@ -44,54 +48,117 @@ void se_settings_default(struct se_settings *s)
 static const struct setting *find(const char *name, size_t len)
 {
 	for (size_t i = 0; i < NSETTINGS; i++)
-		if (strlen(table[i].name) == len && memcmp(table[i].name, name, len) == 0)
+		if (se_parse_is(name, len, table[i].name))
 			return &table[i];
 	return NULL;
 }
 
-static int apply_one(struct se_settings *s, const char *part, size_t len, char *err, size_t errlen)
+/* Part of a list: KEY=VALUE. */
+struct part {
+	const char *key, *value;
+	size_t key_len, value_len;
+};
+
+static int split(struct part *p, const char *text, size_t len, char *err, size_t errlen)
 {
-	const char *eq = memchr(part, '=', len);
-	const struct setting *t;
-	unsigned long long v;
-	char text[32], *end;
-	size_t vlen;
+	const char *eq = memchr(text, '=', len);
 
 	if (!eq) {
-		snprintf(err, errlen, "'%.*s' is not KEY=VALUE", (int)len, part);
+		snprintf(err, errlen, "'%.*s' is not KEY=VALUE", (int)len, text);
 		return -EINVAL;
 	}
-	t = find(part, (size_t)(eq - part));
-	if (!t) {
-		snprintf(err, errlen, "there is no setting '%.*s'", (int)(eq - part), part);
-		return -EINVAL;
-	}
-	vlen = len - (size_t)(eq + 1 - part);
-	snprintf(text, sizeof(text), "%.*s", (int)vlen, eq + 1);
-	errno = 0;
-	v = strtoull(text, &end, 0);
-	if (vlen == 0 || vlen >= sizeof(text) || *end || !isdigit((unsigned char)text[0]) ||
-	    errno || v < t->min || v > t->max) {
-		snprintf(err, errlen, "%s=%.*s is not a number in %u ... %u", t->name, (int)vlen,
-			 eq + 1, t->min, t->max);
-		return -EINVAL;
-	}
-	*value_of(s, t) = (uint32_t)v;
+	p->key = text;
+	p->key_len = (size_t)(eq - text);
+	p->value = eq + 1;
+	p->value_len = len - p->key_len - 1;
 	return 0;
 }
 
-int se_settings_apply(struct se_settings *s, const char *list, char *err, size_t errlen)
+static int add_fault(struct se_settings *s, const struct part *p, char *err, size_t errlen)
+{
+	size_t have = strlen(s->faults);
+	struct se_rule rule;
+	int rc = se_rule_parse(&rule, p->value, p->value_len, err, errlen);
+
+	if (rc < 0)
+		return rc;
+	if (rc == 0 || memchr(p->value, '\n', p->value_len)) {
+		snprintf(err, errlen, "fault=%.*s is not one rule", (int)p->value_len, p->value);
+		return -EINVAL;
+	}
+	if (have + p->value_len + 2 > sizeof(s->faults)) {
+		snprintf(err, errlen, "the faults are longer than %zu bytes in all",
+			 sizeof(s->faults) - 1);
+		return -EINVAL;
+	}
+	memcpy(s->faults + have, p->value, p->value_len);
+	strcpy(s->faults + have + p->value_len, "\n");
+	return 0;
+}
+
+static int set_number(struct se_settings *s, const struct part *p, char *err, size_t errlen)
+{
+	const struct setting *t = find(p->key, p->key_len);
+
+	if (!t) {
+		snprintf(err, errlen, "there is no setting '%.*s'", (int)p->key_len, p->key);
+		return -EINVAL;
+	}
+	if (se_parse_u32(p->value, p->value_len, t->min, t->max, value_of(s, t)))
+		return 0;
+	snprintf(err, errlen, "%s=%.*s is not a number in %u ... %u", t->name, (int)p->value_len,
+		 p->value, t->min, t->max);
+	return -EINVAL;
+}
+
+static int set_profile(struct se_settings *s, const struct part *p, char *err, size_t errlen)
+{
+	const char *set = se_profile_find(p->value, p->value_len);
+
+	if (set)
+		return se_settings_apply(s, set, err, errlen);
+	snprintf(err, errlen, "profile '%.*s' is none of: %s", (int)p->value_len, p->value,
+		 se_profile_names());
+	return -EINVAL;
+}
+
+static int apply_one(struct se_settings *s, bool profiles, const char *text, size_t len, char *err,
+		     size_t errlen)
+{
+	struct part p;
+	int rc = split(&p, text, len, err, errlen);
+
+	if (rc)
+		return rc;
+	if (se_parse_is(p.key, p.key_len, "profile"))
+		return profiles ? set_profile(s, &p, err, errlen) : 0;
+	if (profiles)
+		return 0;
+	if (se_parse_is(p.key, p.key_len, "fault"))
+		return add_fault(s, &p, err, errlen);
+	return set_number(s, &p, err, errlen);
+}
+
+static int apply_some(struct se_settings *s, bool profiles, const char *list, char *err,
+		      size_t errlen)
 {
 	int rc = 0;
 
 	while (*list) {
 		size_t len = strcspn(list, ",");
 
-		if (len && apply_one(s, list, len, err, errlen))
+		if (len && apply_one(s, profiles, list, len, err, errlen))
 			rc = -EINVAL;
 		list += len + (list[len] == ',');
 	}
 	return rc;
+}
+
+int se_settings_apply(struct se_settings *s, const char *list, char *err, size_t errlen)
+{
+	int rc = apply_some(s, true, list, err, errlen);
+
+	return apply_some(s, false, list, err, errlen) ? -EINVAL : rc;
 }
 
 int se_settings_domain(struct se_settings *s, const char *name, char *err, size_t errlen)
@@ -152,17 +219,22 @@ int se_settings_address(struct se_settings *s, const char *text, char *err, size
 
 void se_settings_print(FILE *out)
 {
-	fprintf(out, "  %-15s %10s %6s %10s  %s\n", "KEY", "default", "min", "max", "meaning");
+	fprintf(out, "  %-15s %-6s %10s %6s ... %-10s %s\n", "KEY", "type", "default", "min", "max",
+		"meaning");
 	for (size_t i = 0; i < NSETTINGS; i++) {
 		const struct setting *t = &table[i];
 
 		if (t->base == 'x')
-			fprintf(out, "  %-15s %#10x %#6x %#10x  %s\n", t->name, t->def, t->min,
-				t->max, t->text);
+			fprintf(out, "  %-15s %-6s %#10x %#6x ... %#-10x %s\n", t->name, "bits",
+				t->def, t->min, t->max, t->text);
 		else
-			fprintf(out, "  %-15s %10u %6u %10u  %s\n", t->name, t->def, t->min, t->max,
-				t->text);
+			fprintf(out, "  %-15s %-6s %10u %6u ... %-10u %s\n", t->name, "number",
+				t->def, t->min, t->max, t->text);
 	}
+	fprintf(out, "  %-15s %-6s %10s %-21s %s\n", "profile", "name", "none", " see above",
+		"a generation of the adapter");
+	fprintf(out, "  %-15s %-6s %10s %-21s %s\n", "fault", "rule", "none", " see below",
+		"a fault; may be given several times");
 }
 
 static struct se_settings mine;

@@ -9,6 +9,8 @@
 
 #include "gid.h"
 
+#define SE_FAULTS_LEN 1024
+
 /*
  * X(name, printed as, default, min, max, text). Defaults imitate the second EFA generation, except
  * that RDMA write is on: perftest of Debian 12 knows no later part id (see docs/softefa.md).
@@ -44,13 +46,18 @@
 	  "how long an idle device thread spins while cores are free") \
 	X(log, u, 1, 0, 3, "0 nothing, 1 errors, 2 commands, 3 all")
 
+/*
+ * Two keys are no numbers: profile=NAME stands for what se_profile_find() says, before all others
+ * of the same list; fault=RULE adds a rule (rule.h).
+ */
 struct se_settings {
 #define X(name, fmt, def, min, max, text) uint32_t name;
 	SE_SETTINGS(X)
 #undef X
 	char domain[32];
-	uint8_t address[4]; /* IPv4 of this host, first byte first */
-	uint16_t port;      /* of TCP between hosts; 0: there are no other hosts */
+	uint8_t address[4];         /* IPv4 of this host, first byte first */
+	uint16_t port;              /* of TCP between hosts; 0: there are no other hosts */
+	char faults[SE_FAULTS_LEN]; /* rules, a line each */
 };
 
 /*
@@ -60,7 +67,10 @@ struct se_settings {
 const struct se_settings *se_settings(void);
 
 void se_settings_default(struct se_settings *s);
-/* Apply "key=value,key=value"; 0, or -EINVAL with the reason in @err. */
+/*
+ * Apply "key=value,key=value", wherever in it a profile is named. 0, or -EINVAL with the reason in
+ * @err; the other parts count all the same.
+ */
 int se_settings_apply(struct se_settings *s, const char *list, char *err, size_t errlen);
 int se_settings_domain(struct se_settings *s, const char *name, char *err, size_t errlen);
 /* "IPv4" or "IPv4:PORT"; without port one that follows from the domain, so set that first. */
@@ -70,5 +80,6 @@ void se_settings_print(FILE *out);
 #define SE_ENV_SET     "SOFTEFA_SET"
 #define SE_ENV_DOMAIN  "SOFTEFA_DOMAIN"
 #define SE_ENV_ADDRESS "SOFTEFA_ADDRESS"
+#define SE_ENV_CONTROL "SOFTEFA_CONTROL" /* path of the control file, see control.h */
 
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "abi.h"
+#include "control.h"
 #include "engine.h"
 #include "log.h"
 
@@ -153,6 +154,7 @@ int se_uverbs_ioctl(int fd, const struct stat *st, uint64_t arg)
 		se_engine_unlock();
 		return -ENOTTY;
 	}
+	se_control_check();
 	rc = se_cmd_read(&c, ctx, arg);
 	if (!rc)
 		rc = run(&c, fd);

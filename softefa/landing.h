@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Strange ways for the bytes of a move to land: line by line in any order, twice, or only some of
+ * them before the process dies. Part of struct se_move.
+ */
+#ifndef SE_LANDING_H
+#define SE_LANDING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct se_move;
+
+struct se_landing {
+	bool odd; /* any of what follows */
+	bool lines, twice, die;
+	uint32_t mul, add; /* lines: the i-th to land is mul * i + add, modulo their number */
+	uint32_t next;     /* i */
+	uint32_t line_gap_us, again_gap_us;
+	uint32_t die_at; /* bytes */
+	uint64_t not_before_us;
+};
+
+/* @mul, @add: any numbers; they make the order. Not for moves to several places. */
+void se_landing_lines(struct se_move *m, uint32_t mul, uint32_t add, uint32_t gap_us);
+void se_landing_twice(struct se_move *m, uint32_t gap_us);
+void se_landing_die(struct se_move *m, uint32_t at);
+
+#endif
