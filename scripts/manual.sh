@@ -8,18 +8,49 @@ softefa=$1
 cd "$(dirname "$0")/.."
 help=$("$softefa" --help)
 
-# name default min max text, a line each
-settings() { awk '/^ *KEY +default/ { table = 1; next } !NF { table = 0 } table' <<<"$help"; }
+# table HEAD: the rows below the line of --help that begins with HEAD, up to an empty line
+table() { awk -v head="$1" '$1 == head { table = 1; next } !NF { table = 0 } table' <<<"$help"; }
+# name type default min max text, a line each
+settings() { table KEY; }
 
-print() {
+print_settings() {
 	settings | awk '
 	{
-		name = $1; limits = "default " $2 ", " $3 " to " $4
-		$1 = $2 = $3 = $4 = ""; sub(/^ +/, "")
+		name = $1; limits = $2 ", default " $3 ($4 == "-" ? "" : ", " $4 " to " $5)
+		$1 = $2 = $3 = $4 = $5 = ""; sub(/^ +/, "")
 		printf ".It Cm %s\n%s%s\n(%s).\n", name, toupper(substr($0, 1, 1)), substr($0, 2), limits
-	}' | sed -e "/@SETTINGS@/{r /dev/stdin
-		d}" -e "s/@DATE@/$(git log -1 --date=format:'%B %-d, %Y' --format=%ad -- docs/softefa.1.in 2>/dev/null |
-			grep . || date -u +'%B %-d, %Y')/" docs/softefa.1.in
+	}'
+}
+
+print_profiles() {
+	table Profiles: | awk 'NR % 2 { name = $1; $1 = ""; text = substr($0, 2); next }
+		{ printf ".It Cm %s\n%s%s:\n.Li %s\n", name, toupper(substr(text, 1, 1)), substr(text, 2), $1 }'
+}
+
+# Columns are two blanks or more apart; faults have their keys in a line below.
+print_faults() {
+	table FAULT | awk -F '  +' 'NR % 2 {
+		split($2, w, " ")
+		printf ".It Cm %s%s\n%s%s\n", w[1], w[2] ? " Ar " w[2] : "", toupper(substr($NF, 1, 1)), substr($NF, 2)
+		range = NF > 3 ? $3 "; " : ""; next
+	}
+	{ gsub(/^ +/, ""); gsub(/ /, ", "); printf "(%skeys: %s).\n", range, $0 }'
+}
+
+print_keys() {
+	table KEY= | awk -F '  +' '{ printf ".It Cm %s\n%s%s (%s).\n", $2, toupper(substr($4, 1, 1)), substr($4, 2), $3 }'
+}
+
+print() {
+	local date line
+
+	date=$(git log -1 --date=format:'%B %-d, %Y' --format=%ad -- docs/softefa.1.in 2>/dev/null | grep . || date -u +'%B %-d, %Y')
+	while IFS= read -r line; do
+		case $line in
+		'.\" @'*'@') line=${line#*@} && "print_${line%@}" ;;
+		*) echo "${line//@DATE@/$date}" ;;
+		esac
+	done <docs/softefa.1.in
 }
 
 # compare WHAT HELP PAGE: two lists of words; what is in one alone is an error
@@ -31,13 +62,19 @@ compare() {
 	[ -z "$only" ] || { printf 'manual: %s only in --help (left) or only in the page:\n%s\n' "$1" "$only"; bad=1; }
 }
 
+# section NAME PAGE: what its list lists
+section() { awk -v name="$1" '/^\.Sh/ { here = $0 == ".Sh " name } here && /^\.It Cm/ { print $3 }' "$2"; }
+
 check() {
 	local page=$1 bad=0
 
 	compare options "--help"$'\n'"$(grep -oE -- '--[a-z]+[a-z-]*' <<<"$help")" \
 		"$(sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESC/d; s/^\.It Fl Fl \([a-z-]*\).*/--\1/p' "$page")"
-	compare settings "$(settings | awk '{ print $1, $2, $3, $4 }')" \
-		"$(awk '/^\.It Cm/ { name = $3 } /^\(default / { gsub(/[(),.]/, ""); print name, $2, $3, $5 }' "$page")"
+	compare settings "$(settings | awk '{ print $1, $3, $4, $5 }' | grep -v -- -)" \
+		"$(awk '/^\.It Cm/ { name = $3 } /^\([a-z]+, default .* to / { gsub(/[(),.]/, ""); print name, $3, $4, $6 }' "$page")"
+	compare profiles "$(table Profiles: | awk 'NR % 2 { print $1 }')" "$(section PROFILES "$page")"
+	compare faults "$(table FAULT | awk 'NR % 2 { print $1 }')" "$(section FAULTS "$page")"
+	compare keys "$(table KEY= | awk '{ print $1 }')" "$(section "FAULT KEYS" "$page")"
 	if command -v mandoc >/dev/null; then
 		mandoc -T lint -W warning "$page" || bad=1
 	else

@@ -178,8 +178,8 @@ static void print_fault(FILE *out, const struct fault *f)
 		snprintf(range, sizeof(range), "%s", f->value);
 	else if (*f->value)
 		snprintf(range, sizeof(range), "%u ... %u", f->min, f->max);
-	fprintf(out, "  %-18s %-16s %s\n", head, range, f->text);
-	fprintf(out, "  %-18s %-16s  ", "", "");
+	fprintf(out, "  %-18s  %-15s  %s\n", head, range, f->text);
+	fprintf(out, "  %-18s  %-15s   ", "", "");
 	for (unsigned k = 0; k < SE_RULE_NKEYS; k++)
 		if (f->keys >> k & 1)
 			fprintf(out, " %s", keys[k].name);
@@ -188,10 +188,10 @@ static void print_fault(FILE *out, const struct fault *f)
 
 void se_rule_print(FILE *out)
 {
-	fprintf(out, "  %-18s %-16s %s\n", "FAULT", "range", "what happens, and the keys");
+	fprintf(out, "  %-18s  %-15s  %s\n", "FAULT", "range", "what happens, and the keys");
 	for (unsigned i = 0; i < SE_FAULT_KINDS; i++)
 		print_fault(out, &faults[i]);
-	fprintf(out, "\n  %-18s %-16s %s\n", "KEY", "range", "meaning");
+	fprintf(out, "\n  %-18s  %-15s  %s\n", "KEY=", "range", "meaning");
 	for (unsigned k = 0; k < SE_RULE_NKEYS; k++) {
 		char range[48];
 
@@ -201,6 +201,6 @@ void se_rule_print(FILE *out)
 			snprintf(range, sizeof(range), OPS);
 		else
 			snprintf(range, sizeof(range), "%u ... %u", keys[k].min, keys[k].max);
-		fprintf(out, "  %-18s %-16s %s\n", keys[k].name, range, keys[k].text);
+		fprintf(out, "  %-18s  %-15s  %s\n", keys[k].name, range, keys[k].text);
 	}
 }

@@ -30,13 +30,13 @@
 #define SE_RULE_KEYS(X) \
 	X(dev, 0, 63, "only on this device; without: on all") \
 	X(qpn, 0, 65535, "only this queue pair") \
-	X(op, 0, 2, "only send, read or write") \
+	X(op, 0, 2, "only this operation") \
 	X(nth, 1, UINT32_MAX, "only the k-th that all else applies to") \
-	X(p, 0, 1000000, "with this probability, 0 ... 1") \
+	X(p, 0, 1000000, "with this probability") \
 	X(times, 1, UINT32_MAX, "at most so many times") \
 	X(ms, 1, 86400000, "only so long after the rule was read") \
-	X(jitter, 0, 60000000, "and up to so many us more, at random") \
-	X(gap, 0, 60000000, "us between one placement and the next") \
+	X(jitter, 0, 60000000, "and up to so many microseconds more, at random") \
+	X(gap, 0, 60000000, "microseconds between one placement and the next") \
 	X(error, 1, 133, "this errno; without: 12, ENOMEM")
 
 enum se_rule_key {

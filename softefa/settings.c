@@ -217,24 +217,23 @@ int se_settings_address(struct se_settings *s, const char *text, char *err, size
 	return 0;
 }
 
+#define ROW "  %-15s %-6s %10s %6s %10s  %s\n"
+
 void se_settings_print(FILE *out)
 {
-	fprintf(out, "  %-15s %-6s %10s %6s ... %-10s %s\n", "KEY", "type", "default", "min", "max",
-		"meaning");
+	fprintf(out, ROW, "KEY", "type", "default", "min", "max", "meaning");
 	for (size_t i = 0; i < NSETTINGS; i++) {
 		const struct setting *t = &table[i];
 
 		if (t->base == 'x')
-			fprintf(out, "  %-15s %-6s %#10x %#6x ... %#-10x %s\n", t->name, "bits",
-				t->def, t->min, t->max, t->text);
+			fprintf(out, "  %-15s %-6s %#10x %#6x %#10x  %s\n", t->name, "bits", t->def,
+				t->min, t->max, t->text);
 		else
-			fprintf(out, "  %-15s %-6s %10u %6u ... %-10u %s\n", t->name, "number",
-				t->def, t->min, t->max, t->text);
+			fprintf(out, "  %-15s %-6s %10u %6u %10u  %s\n", t->name, "number", t->def,
+				t->min, t->max, t->text);
 	}
-	fprintf(out, "  %-15s %-6s %10s %-21s %s\n", "profile", "name", "none", " see above",
-		"a generation of the adapter");
-	fprintf(out, "  %-15s %-6s %10s %-21s %s\n", "fault", "rule", "none", " see below",
-		"a fault; may be given several times");
+	fprintf(out, ROW, "profile", "name", "none", "-", "-", "a generation of the adapter");
+	fprintf(out, ROW, "fault", "rule", "none", "-", "-", "may be given several times");
 }
 
 static struct se_settings mine;
