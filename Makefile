@@ -89,15 +89,21 @@ $(O)/unit/%: $(O)/obj/tests/unit/%.o $(parts)
 	$(call link,$(rpath),-lcriterion)
 $(O)/integration/%: $(O)/obj/tests/integration/%.o $(parts)
 	$(call link,$(rpath),-lcriterion)
+# Also for a real EFA: no part of this project is in it.
+$(O)/conformance/%: $(O)/obj/tests/conformance/%.o $(O)/test/lib.a
+	$(call link,$(rpath),-lcriterion)
 $(O)/stress/%: $(O)/obj/tests/stress/%.o $(parts)
 	$(call link,$(rpath))
 $(O)/fuzz/%: $(O)/obj/tests/fuzz/%.o $(parts)
 	$(call link,-fsanitize=fuzzer $(rpath))
 
 # ---- tests -------------------------------------------------------------------------------------
-tests := $(call progs,unit) $(call progs,integration)
+conformance := $(call progs,conformance)
+tests := $(call progs,unit) $(call progs,integration) $(conformance)
 check: all $(tests) check-layers check-exports check-headers check-manual check-install ## build and run all tests
 	$(Q)BUILD=$(O) scripts/run-tests.sh $(tests)
+conformance: all $(conformance) ## what an EFA does, on softefa; SOFTEFA=0: on the machine's own
+	$(Q)BUILD=$(O) scripts/run-tests.sh $(conformance)
 stress: ## threads under ThreadSanitizer
 	$(Q)$(MAKE) SAN=thread run-stress
 run-stress: $(call progs,stress)
@@ -131,7 +137,7 @@ check-install: all $(O)/installed/libsrd.so $(O)/installed/libnccl-net-efa.so ##
 		scripts/check-install.sh O=$(O)
 
 # A goal that tests fetches what is missing; plain make only says so.
-$(efadv): | $(if $(filter demo check% bench %fuzz %stress,$(MAKECMDGOALS)),deps)
+$(efadv): | $(if $(filter demo check% conformance bench %fuzz %stress,$(MAKECMDGOALS)),deps)
 	@test -e $@ || { echo "$@ is missing: run make deps, or set RDMA_CORE to an rdma-core >= 59"; exit 1; }
 $(O)/bench/%: tests/bench/%.c
 	@echo "  CC    $@"; mkdir -p $(@D)
@@ -168,6 +174,7 @@ help: ## list the targets
 	@echo "with V=1 (show commands), SAN=address,undefined or thread, RDMA_CORE=PREFIX, CC=, CFLAGS="
 
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
-.PHONY: all bench check check-layers check-exports check-headers check-manual check-install install stress run-stress fuzz run-fuzz demo deps \
+.PHONY: all bench check check-layers check-exports check-headers check-manual check-install conformance install \
+	stress run-stress fuzz run-fuzz demo deps \
 	check-peers lint pre-push clean help
 .SECONDARY:

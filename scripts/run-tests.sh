@@ -3,6 +3,7 @@
 # run-tests.sh TEST...: run Criterion programs one after the other, a line each, all of the output of those that fail.
 # BUILD=DIR is where softefa is. What is in integration/ runs on software EFA devices, each program in a domain of its
 # own, unless its name says netbench; those of the core run twice, through libefa and on direct CQs (tests/lib/loop.h).
+# What is in conformance/ runs on devices of each kind that variants() lists; with SOFTEFA=0 on those of the machine.
 # Exits 1 if a test failed, crashed, hung, or a program had none.
 set -eu
 export LC_ALL=C
@@ -14,21 +15,32 @@ total=0 skipped=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 
+# What softefa is told, a line each: nothing; then what changes the behaviour of the device, or its limits.
+variants() {
+	[ "${SOFTEFA:-1}" != 0 ] || { echo; return; }
+	printf '%s\n' "" "--set reorder=0" "--set max_rdma_size=65536 --set inline_size_ex=80"
+}
+
+# run TEST [OPTION OF SOFTEFA]...
 run() {
+	local launcher=("$build/softefa" --domain "check-$$-${1##*/}" "${@:2}" --)
+
 	case $1 in
-	*/integration/netbench*) timeout -k 5 $limit "$1" ;;
-	*/integration/*) timeout -k 5 $limit "$build/softefa" --domain "check-$$-${1##*/}" -- "$1" ;;
-	*) timeout -k 5 $limit "$1" ;;
+	*/conformance/*) [ "${SOFTEFA:-1}" != 0 ] || launcher=() ;;
+	*/integration/netbench*) launcher=() ;;
+	*/integration/*) ;;
+	*) launcher=() ;;
 	esac
+	timeout -k 5 $limit "${launcher[@]}" "$1" --verbose=0
 }
 
 count() { sed -n "s/.*Synthesis:.*$1: \([0-9]*\).*/\1/p" "$log" | tail -n 1; }
 
-# one TEST LABEL
+# one TEST [ARGUMENT OF SOFTEFA]...
 one() {
-	local start=$SECONDS rc=0 tests skips name=${1#"$build"/}$2
+	local start=$SECONDS rc=0 tests skips name=${1#"$build"/}${LOOP_DIRECT:+ direct}${2:+ ${*:2}}
 
-	run "$1" --verbose=0 >"$log" 2>&1 || rc=$?
+	run "$@" >"$log" 2>&1 || rc=$?
 	tests=$(count Tested) skips=$(grep -c '^\[SKIP\]' "$log") || true
 	if [ $rc != 0 ] || [ "${tests:-0}" = 0 ]; then
 		echo "FAIL  $name ($rc)"
@@ -42,8 +54,18 @@ one() {
 }
 
 for test; do
-	one "$test" ""
-	[[ $test != */integration/core_* ]] || LOOP_DIRECT=1 one "$test" " direct"
+	case $test in
+	*/conformance/*)
+		while read -ra options; do
+			one "$test" "${options[@]}"
+		done < <(variants)
+		;;
+	*/integration/core_*)
+		one "$test"
+		LOOP_DIRECT=1 one "$test"
+		;;
+	*) one "$test" ;;
+	esac
 done
 echo "tests: $total passed, $skipped skipped, ${#failed[@]} programs failed: ${failed[*]:-none}"
 [ ${#failed[@]} = 0 ]
