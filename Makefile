@@ -137,13 +137,15 @@ check-install: all $(O)/installed/libsrd.so $(O)/installed/libnccl-net-efa.so ##
 		scripts/check-install.sh O=$(O)
 
 # A goal that tests fetches what is missing; plain make only says so.
-$(efadv): | $(if $(filter demo check% conformance bench %fuzz %stress,$(MAKECMDGOALS)),deps)
+$(efadv): | $(if $(filter demo check% conformance bench% %fuzz %stress,$(MAKECMDGOALS)),deps)
 	@test -e $@ || { echo "$@ is missing: run make deps, or set RDMA_CORE to an rdma-core >= 59"; exit 1; }
-$(O)/bench/%: tests/bench/%.c
+$(O)/bench/%: tests/bench/%.c $(O)/libsrd.a
 	@echo "  CC    $@"; mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fno-ipa-icf -o $@ $< -ldl
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fno-ipa-icf -o $@ $^ $(rpath) -ldl -lpthread
 bench: all $(call progs,bench) ## measure: instructions per call, latency, bandwidth, idle CPU
 	$(Q)BUILD=$(O) scripts/bench.sh
+bench-softefa: all $(call progs,bench) ## softefa next to the machine's limits and libfabric's tcp and shm; ROUNDS=5
+	$(Q)BUILD=$(O) scripts/bench-softefa.sh
 demo: all ## move verified data on software devices, show it
 	$(Q)BUILD=$(O) RDMA_CORE=$(RDMA_CORE) scripts/demo.sh
 deps: ## install packages and rdma-core >= 59 (as root or with sudo)
@@ -174,7 +176,7 @@ help: ## list the targets
 	@echo "with V=1 (show commands), SAN=address,undefined or thread, RDMA_CORE=PREFIX, CC=, CFLAGS="
 
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
-.PHONY: all bench check check-layers check-exports check-headers check-manual check-install conformance install \
-	stress run-stress fuzz run-fuzz demo deps \
+.PHONY: all bench bench-softefa check check-layers check-exports check-headers check-manual check-install conformance \
+	install stress run-stress fuzz run-fuzz demo deps \
 	check-peers lint pre-push clean help
 .SECONDARY:
