@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "private.h"
 #include "real.h"
 
 static struct se_list channels = SE_LIST_INIT(channels);
@@ -29,13 +30,12 @@ static ino_t inode_of(int fd)
 
 static bool usable(const struct se_channel *ch)
 {
-	return inode_of(ch->fd) == ch->ino;
+	return se_private_fd_ours(ch->fd);
 }
 
 static void channel_free(struct se_channel *ch)
 {
-	if (usable(ch))
-		se_real.close(ch->fd);
+	se_private_fd_close(ch->fd);
 	se_list_remove(&ch->node);
 	free(ch);
 }
@@ -74,21 +74,22 @@ int se_channel_create(struct se_ctx *ctx)
 	sweep();
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sv))
 		return -errno;
-	rc = calibrate(sv[0], sv[1]);
+	/* The application has the lower number, as it expects from a call that opens a file. */
+	sv[1] = se_private_fd_add(sv[1]);
+	rc = sv[1] < 0 ? sv[1] : calibrate(sv[1], sv[0]);
 	ch = rc > 0 ? calloc(1, sizeof(*ch)) : NULL;
 	if (!ch) {
 		se_real.close(sv[0]);
-		se_real.close(sv[1]);
+		se_private_fd_close(sv[1]);
 		return rc < 0 ? rc : -ENOMEM;
 	}
 	ch->ctx = ctx;
 	ch->unit = rc;
-	ch->fd = sv[0];
-	ch->user_fd = sv[1];
-	ch->ino = inode_of(sv[0]);
-	ch->user_ino = inode_of(sv[1]);
+	ch->user_fd = sv[0];
+	ch->fd = sv[1];
+	ch->user_ino = inode_of(sv[0]);
 	se_list_append(&channels, &ch->node);
-	return sv[1];
+	return sv[0];
 }
 
 struct se_channel *se_channel_find(struct se_ctx *ctx, int fd)
@@ -117,6 +118,14 @@ void se_channel_close_all(struct se_ctx *ctx)
 		if (ch->ctx == ctx)
 			channel_free(ch);
 	}
+}
+
+void se_channel_forget_all(void)
+{
+	struct se_list *n, *nx;
+
+	se_list_each (n, nx, &channels)
+		se_container(n, struct se_channel, node)->fd = -1;
 }
 
 int se_channel_send(struct se_channel *ch, uint64_t user)

@@ -13,13 +13,12 @@ struct se_cq;
 struct se_channel {
 	struct se_list node;
 	struct se_ctx *ctx;
-	int fd;      /* our end */
-	int user_fd; /* the application's end, as it was last seen */
-	/* Inodes: the application may close or move numbers as it likes. */
-	ino_t ino, user_ino;
-	uint32_t cqs;  /* completion queues that notify here */
-	uint64_t sent; /* events ever */
-	int unit;      /* what the kernel accounts for one unread event */
+	int fd;         /* our end; -1: the parent's */
+	int user_fd;    /* the application's end, as it was last seen */
+	ino_t user_ino; /* the application may close or move numbers as it likes */
+	uint32_t cqs;   /* completion queues that notify here */
+	uint64_t sent;  /* events ever */
+	int unit;       /* what the kernel accounts for one unread event */
 };
 
 /* The application's end, or -errno. */
@@ -28,6 +27,8 @@ int se_channel_create(struct se_ctx *ctx);
 struct se_channel *se_channel_find(struct se_ctx *ctx, int fd);
 /* Close all of @ctx. */
 void se_channel_close_all(struct se_ctx *ctx);
+/* After fork(): our ends are the parent's. */
+void se_channel_forget_all(void);
 
 /* Queue the event @user. 0, -EAGAIN (no room until some are read) or -EPIPE. */
 int se_channel_send(struct se_channel *ch, uint64_t user);

@@ -2,12 +2,14 @@
 /* Contexts: identity and objects. */
 #include "ctx.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "ah.h"
@@ -20,6 +22,8 @@
 #include "qp.h"
 #include "real.h"
 #include "settings.h"
+
+#define MAX_NUMBER (1 << 20) /* of files, when /proc cannot be asked */
 
 static struct se_list contexts = SE_LIST_INIT(contexts);
 static atomic_int ncontexts;
@@ -105,6 +109,7 @@ void se_ctx_forget_all(void)
 
 	se_list_each (n, nx, &contexts)
 		se_container(n, struct se_ctx, node)->dead = true;
+	se_channel_forget_all();
 }
 
 static void destroy(struct se_obj *obj)
@@ -179,6 +184,48 @@ void se_ctx_close(struct se_ctx *ctx)
 	free(ctx->obj);
 	free(ctx->qpn_used);
 	free(ctx);
+}
+
+static void see(int fd)
+{
+	struct stat st;
+	struct se_ctx *ctx = se_real.fstat(fd, &st) ? NULL : se_ctx_find(&st);
+
+	if (ctx)
+		ctx->open = true;
+}
+
+static void see_all(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *e;
+	struct rlimit l;
+
+	while (dir && (e = readdir(dir)))
+		if (e->d_name[0] != '.')
+			see(atoi(e->d_name));
+	if (dir)
+		closedir(dir);
+	else if (getrlimit(RLIMIT_NOFILE, &l) == 0)
+		for (rlim_t fd = 0; fd < l.rlim_cur && fd < MAX_NUMBER; fd++)
+			see((int)fd);
+}
+
+void se_ctx_reap(void)
+{
+	struct se_list *n, *nx;
+	pid_t pid = getpid();
+
+	se_list_each (n, nx, &contexts)
+		se_container(n, struct se_ctx, node)->open = false;
+	see_all();
+	se_list_each (n, nx, &contexts) {
+		struct se_ctx *ctx = se_container(n, struct se_ctx, node);
+
+		/* The child of a vfork() closes its own files, but has the memory of its parent. */
+		if (!ctx->open && (ctx->dead || ctx->pid == pid))
+			se_ctx_close(ctx);
+	}
 }
 
 int se_ctx_add(struct se_ctx *ctx, struct se_obj *obj, enum se_type type)

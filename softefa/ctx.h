@@ -29,6 +29,7 @@ struct se_ctx {
 	struct se_list node;
 	uint32_t dev;
 	bool dead; /* inherited over fork(): its engine is the parent's */
+	bool open; /* a number of this process leads here; for se_ctx_reap() */
 	pid_t pid; /* of the process that opened it */
 	dev_t st_dev;
 	ino_t st_ino;
@@ -44,6 +45,8 @@ int se_ctx_open(uint32_t dev, bool cloexec);
 struct se_ctx *se_ctx_find(const struct stat *st);
 /* Destroy all objects, then the context. */
 void se_ctx_close(struct se_ctx *ctx);
+/* Close the contexts of this process to which no number leads any more. */
+void se_ctx_reap(void);
 /* Any open? Without lock: the fast exit of the wrappers. */
 bool se_ctx_any(void);
 void se_ctx_forget_all(void);

@@ -24,6 +24,22 @@ static int sys_close(int fd)
 	return (int)syscall(SYS_close, fd);
 }
 
+static int sys_close_range(unsigned first, unsigned last, int flags)
+{
+	return (int)syscall(SYS_close_range, first, last, flags);
+}
+
+static int sys_dup3(int fd, int to, int flags)
+{
+	return (int)syscall(SYS_dup3, fd, to, flags);
+}
+
+static int sys_dup2(int fd, int to)
+{
+	/* dup3() refuses what dup2() lets be */
+	return fd == to ? fcntl(fd, F_GETFD) < 0 ? -1 : fd : sys_dup3(fd, to, 0);
+}
+
 static int sys_ioctl(int fd, unsigned long request, ...)
 {
 	va_list ap;
@@ -63,6 +79,9 @@ static ssize_t sys_write(int fd, const void *buf, size_t n)
 struct se_real se_real = {
 	.openat = sys_openat,
 	.close = sys_close,
+	.close_range = sys_close_range,
+	.dup2 = sys_dup2,
+	.dup3 = sys_dup3,
 	.ioctl = sys_ioctl,
 	.fstatat = sys_fstatat,
 	.fstat = sys_fstat,
@@ -71,7 +90,8 @@ struct se_real se_real = {
 	.write = sys_write,
 };
 
-/* A name that is missing (fstat before glibc 2.33) leaves the system call in place. */
+/* A name that is missing (fstat before glibc 2.33, close_range before 2.34) leaves the system call
+ * in place. */
 static void find(void *slot, const char *name)
 {
 	void *p = dlsym(RTLD_NEXT, name);
@@ -84,6 +104,9 @@ __attribute__((constructor)) static void find_all(void)
 {
 	find(&se_real.openat, "openat");
 	find(&se_real.close, "close");
+	find(&se_real.close_range, "close_range");
+	find(&se_real.dup2, "dup2");
+	find(&se_real.dup3, "dup3");
 	find(&se_real.ioctl, "ioctl");
 	find(&se_real.fstatat, "fstatat");
 	find(&se_real.fstat, "fstat");

@@ -13,6 +13,9 @@
 struct se_real {
 	int (*openat)(int dir, const char *path, int flags, ...);
 	int (*close)(int fd);
+	int (*close_range)(unsigned first, unsigned last, int flags);
+	int (*dup2)(int fd, int to);
+	int (*dup3)(int fd, int to, int flags);
 	int (*ioctl)(int fd, unsigned long request, ...);
 	int (*fstatat)(int dir, const char *path, struct stat *st, int flags);
 	int (*fstat)(int fd, struct stat *st);

@@ -6,15 +6,17 @@
  * read() is not among them: event channels are socket pairs that work natively. Neither is mmap():
  * the command fd is a memfd that holds the device's memory.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -23,6 +25,7 @@
 #include "ctx.h"
 #include "engine.h"
 #include "log.h"
+#include "private.h"
 #include "real.h"
 #include "settings.h"
 #include "uverbs.h"
@@ -105,6 +108,7 @@ static bool number_may_be_command(int fd)
 
 static void in_child(void)
 {
+	se_private_fd_forget_all();
 	se_engine_forget();
 	se_ctx_forget_all();
 }
@@ -356,57 +360,123 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	return se_real.ioctl(fd, request, arg);
 }
 
-/* Does another fd of this process lead to the same inode? */
-static bool open_elsewhere(const struct stat *st)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	struct dirent *e;
-	struct stat other;
-	bool found = false;
+/* ---- numbers that end ---- */
 
-	while (dir && !found && (e = readdir(dir)))
-		found = e->d_name[0] != '.' && se_real.fstat(atoi(e->d_name), &other) == 0 &&
-			other.st_ino == st->st_ino && other.st_dev == st->st_dev;
-	if (dir)
-		closedir(dir);
-	return found;
-}
-
-static void closed(int fd, const struct stat *st)
+/* Was that the last number of a context? */
+static void reap(void)
 {
-	bool elsewhere = open_elsewhere(st);
-	struct se_ctx *ctx;
+	int err = errno;
 
 	se_engine_lock();
-	ctx = se_ctx_find(st);
-	/* The child of a vfork() closes its own files only, but has the memory of its parent. */
-	if (ctx && (ctx->dead || ctx->pid == getpid())) {
-		number_is_command(fd, false);
-		if (!elsewhere)
-			se_ctx_close(ctx);
-	}
+	se_ctx_reap();
 	se_engine_unlock();
+	errno = err;
+}
+
+/* Is @fd, about to be closed or replaced, one of ours to know about? */
+static bool ends_command_fd(int fd)
+{
+	int err = errno;
+	struct stat st;
+	uint32_t dev;
+	bool yes;
+
+	if (!se_ctx_any())
+		return false;
+	yes = se_real.fstat(fd, &st) == 0 && command_fd(&st, &dev);
+	errno = err;
+	return yes;
+}
+
+/* To the application a descriptor of the adapter itself is not open. */
+static bool refuse(int fd)
+{
+	if (!se_private_fd(fd))
+		return false;
+	errno = EBADF;
+	return true;
 }
 
 EXPORT int close(int fd)
 {
-	struct stat st;
-	uint32_t dev;
-	bool ours = false;
-	int rc, err;
+	bool ours;
+	int rc;
 
-	if (se_ctx_any()) {
-		err = errno;
-		ours = se_real.fstat(fd, &st) == 0 && command_fd(&st, &dev);
-		errno = err;
-	}
+	if (refuse(fd))
+		return -1;
+	ours = ends_command_fd(fd);
 	rc = se_real.close(fd);
 	if (ours) {
-		err = errno;
-		closed(fd, &st);
-		errno = err;
+		number_is_command(fd, false);
+		reap();
 	}
 	return rc;
+}
+
+static int replace(int fd, int to, int flags, bool two)
+{
+	bool ours;
+	int rc;
+
+	if (refuse(fd))
+		return -1;
+	if (se_private_fd(to)) {
+		se_log(SE_LOG_ERROR, "dup2(%d, %d): the adapter has number %d", fd, to, to);
+		errno = EBADF; /* as for a number above the limit */
+		return -1;
+	}
+	ours = fd != to && ends_command_fd(to);
+	rc = two ? se_real.dup2(fd, to) : se_real.dup3(fd, to, flags);
+	if (ours && rc >= 0)
+		reap();
+	return rc;
+}
+
+EXPORT int dup2(int fd, int to)
+{
+	return replace(fd, to, 0, true);
+}
+
+EXPORT int dup3(int fd, int to, int flags)
+{
+	return replace(fd, to, flags, false);
+}
+
+/* The range without the numbers of the adapter. */
+static int close_around(unsigned first, unsigned last, int flags)
+{
+	for (int next; (next = se_private_fd_next(first)) >= 0 && (unsigned)next <= last;) {
+		if ((unsigned)next > first && se_real.close_range(first, (unsigned)next - 1, flags))
+			return -1;
+		first = (unsigned)next + 1;
+	}
+	return first <= last ? se_real.close_range(first, last, flags) : 0;
+}
+
+EXPORT int close_range(unsigned first, unsigned last, int flags)
+{
+	int rc;
+
+	if (first > last)
+		return se_real.close_range(first, last, flags); /* its errno */
+	rc = close_around(first, last, flags);
+	if (rc == 0 && se_ctx_any() && !(flags & CLOSE_RANGE_CLOEXEC))
+		reap();
+	return rc;
+}
+
+EXPORT void closefrom(int first)
+{
+	int err = errno;
+	struct rlimit l;
+
+	first = first < 0 ? 0 : first;
+	if (close_range((unsigned)first, UINT_MAX, 0) == 0 || getrlimit(RLIMIT_NOFILE, &l))
+		return;
+	/* Before Linux 5.9. */
+	for (int fd = first; (rlim_t)fd < l.rlim_cur && fd < INT_MAX; fd++)
+		close(fd);
+	errno = err;
 }
 
 /* Commands by write() are the old way; this device does not speak it. */

@@ -4,80 +4,15 @@
 #include <criterion/new/assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "../lib/duo.h"
+#include "../lib/ear.h"
 #include "../lib/kids.h"
 
 TestSuite(softefa_event, .timeout = 100);
-
-enum { LEN = 64 };
-
-/* B receives into a CQ with a channel. */
-struct ear {
-	struct duo d;
-	int fd;
-	struct raw_cq cq;
-	struct raw_qp qp;
-};
-
-static void ear_init(struct ear *e)
-{
-	struct raw_cq_attr attr = {.depth = 64};
-
-	duo_init(&e->d, &(struct node_attr){0});
-	MUST_0(raw_channel(&e->d.b.dev, &e->fd));
-	attr.channel = e->fd;
-	attr.user = (uintptr_t)&e->cq;
-	MUST_0(raw_cq_create(&e->cq, &e->d.b.dev, &attr));
-	MUST_0(raw_qp_create(&e->qp, &e->d.b.dev, &e->d.b.pd, &e->cq, &e->cq,
-			     &(struct raw_qp_attr){.type = RAW_SRD, .rq = 64}));
-	MUST_0(raw_qp_up(&e->qp, &e->d.b.dev, NODE_QKEY, -1));
-}
-
-static void ear_recv(struct ear *e, uint16_t req_id)
-{
-	struct raw_sge sge = raw_sge(&e->d.b.mr, 0, LEN);
-
-	raw_post_recv(&e->qp, req_id, &sge, 1);
-	raw_ring(&e->qp);
-}
-
-static struct raw_wr wr_to(struct ear *e)
-{
-	struct raw_wr wr = node_wr(&e->d.a, RAW_SEND, &e->d.to_b, e->d.ahn, 0, LEN, 0);
-
-	wr.qpn = (uint16_t)e->qp.qpn;
-	return wr;
-}
-
-static void send_to(struct ear *e)
-{
-	struct raw_wr wr = wr_to(e);
-
-	cr_assert(zero(int, node_run(&e->d.a, &wr).status));
-}
-
-static bool readable(int fd, int ms)
-{
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-
-	return poll(&p, 1, ms) == 1;
-}
-
-/* The next event's CQ; fails when there is none. */
-static uint64_t next_event(int fd)
-{
-	uint64_t user;
-
-	cr_assert(readable(fd, KIDS_WAIT_MS), "no event");
-	cr_assert(eq(int, (int)read(fd, &user, sizeof(user)), 8));
-	return user;
-}
 
 /* ---- arm, drain, wait ---- */
 
@@ -86,7 +21,7 @@ enum { ROUNDS = 2000 };
 static void *sender(void *arg)
 {
 	struct ear *e = arg;
-	struct raw_wr wr = wr_to(e);
+	struct raw_wr wr = ear_wr(e);
 	struct raw_wc wc;
 
 	/* One at a time: after each the other side must sleep again, or miss it. */
@@ -135,7 +70,7 @@ Test(softefa_event, arm_drain_wait_misses_nothing)
 		n = drain(&e);
 		got += n;
 		if (n == 0)
-			cr_assert(eq(u64, next_event(e.fd), (uintptr_t)&e.cq));
+			cr_assert(eq(u64, ear_event(e.fd), (uintptr_t)&e.cq));
 	}
 	pthread_join(t, &bad);
 	cr_assert(eq(ptr, bad, NULL));
@@ -156,7 +91,7 @@ Test(softefa_event, wait_drain_arm_misses_nothing)
 	raw_cq_done(&e.cq, true);
 	pthread_create(&t, NULL, sender, &e);
 	while (got < ROUNDS) {
-		next_event(e.fd);
+		ear_event(e.fd);
 		raw_cq_done(&e.cq, true);
 		got += drain(&e);
 	}
@@ -171,13 +106,13 @@ Test(softefa_event, idle_queue_is_silent)
 	node_settings(NULL);
 	ear_init(&e);
 	raw_cq_done(&e.cq, true);
-	cr_assert(not(readable(e.fd, 30)));
+	cr_assert(not(ear_readable(e.fd, 30)));
 	ear_recv(&e, 0);
-	send_to(&e);
-	next_event(e.fd);
+	ear_send(&e);
+	ear_event(e.fd);
 	drain(&e);
 	raw_cq_done(&e.cq, true);
-	cr_assert(not(readable(e.fd, 30)));
+	cr_assert(not(ear_readable(e.fd, 30)));
 }
 
 /* ---- accounts ---- */
@@ -192,19 +127,19 @@ Test(softefa_event, destruction_counts_the_events_that_were_read)
 	for (unsigned i = 0; i < 3; i++) {
 		ear_recv(&e, 0);
 		raw_cq_done(&e.cq, true);
-		send_to(&e);
-		next_event(e.fd);
+		ear_send(&e);
+		ear_event(e.fd);
 		drain(&e);
 	}
 	/* One more, which nobody reads. */
 	ear_recv(&e, 0);
 	raw_cq_done(&e.cq, true);
-	send_to(&e);
-	cr_assert(readable(e.fd, KIDS_WAIT_MS));
+	ear_send(&e);
+	cr_assert(ear_readable(e.fd, KIDS_WAIT_MS));
 	MUST_0(raw_qp_destroy(&e.qp, &e.d.b.dev));
 	MUST_0(raw_cq_destroy(&e.cq, &e.d.b.dev, &events));
 	cr_assert(eq(u32, events, 3));
-	cr_assert(not(readable(e.fd, 10)), "an event of a queue that is gone");
+	cr_assert(not(ear_readable(e.fd, 10)), "an event of a queue that is gone");
 }
 
 Test(softefa_event, events_of_other_queues_outlive_a_destruction)
@@ -220,15 +155,15 @@ Test(softefa_event, events_of_other_queues_outlive_a_destruction)
 			     &(struct raw_cq_attr){.depth = 16, .channel = e.fd, .user = 77}));
 	ear_recv(&e, 0);
 	raw_cq_done(&e.cq, true);
-	send_to(&e);
+	ear_send(&e);
 	MUST_0(raw_qp_destroy(&e.qp, &e.d.b.dev));
 	MUST_0(raw_qp_create(&e.qp, &e.d.b.dev, &e.d.b.pd, &other, &other, &attr));
 	MUST_0(raw_qp_up(&e.qp, &e.d.b.dev, NODE_QKEY, -1));
 	ear_recv(&e, 0);
-	send_to(&e);
+	ear_send(&e);
 	MUST_0(raw_cq_destroy(&e.cq, &e.d.b.dev, &events));
 	cr_assert(zero(u32, events));
-	cr_assert(eq(u64, next_event(e.fd), 77));
+	cr_assert(eq(u64, ear_event(e.fd), 77));
 	MUST_0(raw_qp_destroy(&e.qp, &e.d.b.dev));
 	MUST_0(raw_cq_destroy(&other, &e.d.b.dev, &events));
 	cr_assert(eq(u32, events, 1));
@@ -252,7 +187,7 @@ Test(softefa_event, channel_obeys_nonblock_and_epoll)
 	cr_assert(zero(int, epoll_wait(ep, &ev, 1, 10)));
 	ear_recv(&e, 0);
 	raw_cq_done(&e.cq, true);
-	send_to(&e);
+	ear_send(&e);
 	cr_assert(eq(int, epoll_wait(ep, &ev, 1, KIDS_WAIT_MS), 1));
 	cr_assert(eq(int, (int)read(e.fd, &user, sizeof(user)), 8));
 	cr_assert(eq(u64, user, (uintptr_t)&e.cq));
@@ -273,8 +208,8 @@ Test(softefa_event, channel_may_go_by_another_number)
 	MUST_0(raw_cq_create(&cq, &e.d.b.dev, &(struct raw_cq_attr){.depth = 16, .channel = fd}));
 	ear_recv(&e, 0);
 	raw_cq_done(&e.cq, true);
-	send_to(&e);
-	cr_assert(eq(u64, next_event(fd), (uintptr_t)&e.cq));
+	ear_send(&e);
+	cr_assert(eq(u64, ear_event(fd), (uintptr_t)&e.cq));
 	MUST_0(raw_qp_destroy(&e.qp, &e.d.b.dev));
 	MUST_0(raw_cq_destroy(&e.cq, &e.d.b.dev, &events));
 	cr_assert(eq(u32, events, 1));
@@ -290,7 +225,7 @@ Test(softefa_event, closed_channel_is_no_obstacle)
 	close(e.fd);
 	ear_recv(&e, 0);
 	raw_cq_done(&e.cq, true);
-	send_to(&e);
+	ear_send(&e);
 	while (!raw_poll(&e.cq, &wc))
 		kids_nap_us(20);
 	cr_assert(zero(int, wc.status));
@@ -333,7 +268,7 @@ Test(softefa_event, one_channel_serves_more_queues_than_it_has_room_for)
 	}
 	kids_nap_us(100000); /* nobody reads yet */
 	for (unsigned left = MANY; left;) {
-		uint64_t i = next_event(fd);
+		uint64_t i = ear_event(fd);
 
 		cr_assert(lt(u64, i, MANY));
 		left -= !heard[i];
