@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "conn.h"
 #include "control.h"
 #include "cq.h"
 #include "fabric.h"
@@ -24,6 +25,7 @@
 #include "requester.h"
 #include "responder.h"
 #include "settings.h"
+#include "tcp.h"
 
 #define RECEIVE_BUDGET 64 /* messages per ring and round */
 #define TIMER_US       20000
@@ -105,7 +107,12 @@ static bool deliver(const struct se_msg *msg, int slot)
 {
 	switch (msg->type) {
 	case SE_MSG_REQUEST:
-		return se_responder_request(msg, slot);
+		if (msg->flags & SE_MSG_INLINE && msg->len > SE_INLINE_MAX) {
+			se_log(SE_LOG_ERROR, "%u inline bytes from slot %d", msg->len, slot);
+			return true;
+		}
+		return se_responder_request(msg, msg->flags & SE_MSG_INLINE ? msg->data : NULL,
+					    slot);
 	case SE_MSG_RESPONSE:
 		se_requester_answer(msg, slot);
 		return true;
@@ -123,12 +130,14 @@ static unsigned work(uint64_t now_us)
 
 	se_fault_round(now_us);
 	did = se_link_receive(RECEIVE_BUDGET, deliver);
+	did += se_tcp_poll();
 	did += se_requester_poll();
 	did += se_responder_poll(now_us);
 	did += se_cq_poll_doorbells();
 	if (now_us >= next_timer) {
 		se_requester_timers(now_us);
-		se_responder_timers();
+		se_responder_timers(now_us);
+		se_conn_timers(now_us);
 		se_cq_timers();
 		se_link_timers();
 		se_control_check();
@@ -149,7 +158,7 @@ static void loop(void)
 		uint32_t seen = atomic_load(&mail->wake); /* before stop and all else */
 		uint64_t now_us = se_now_us();
 		bool did = work(now_us) != 0;
-		bool poll = !se_list_empty(&se_qps) || se_responder_busy();
+		bool poll = !se_list_empty(&se_qps) || se_responder_busy() || se_settings()->port;
 
 		pthread_mutex_unlock(&lock);
 		if (atomic_load(&stop))
@@ -195,6 +204,7 @@ static void *thread_main(void *arg)
 	loop();
 	/* While the mutex is held nobody takes the slot for one whose owner died. */
 	se_engine_lock();
+	se_tcp_stop();
 	se_link_close();
 	se_fabric_leave();
 	se_engine_unlock();
@@ -223,9 +233,21 @@ static int thread_start(void)
 	return 0;
 }
 
+static int start(void)
+{
+	int rc = se_tcp_start();
+
+	if (rc)
+		return rc;
+	rc = thread_start();
+	if (rc)
+		se_tcp_stop();
+	return rc;
+}
+
 int se_engine_start(void)
 {
-	return running ? 0 : se_fabric_join(thread_start);
+	return running ? 0 : se_fabric_join(start);
 }
 
 void se_engine_kick(void)
@@ -260,6 +282,7 @@ void se_engine_forget(void)
 	se_qp_forget_all();
 	se_cq_forget_all();
 	se_mr_forget_all();
+	se_tcp_forget();
 	se_link_close();
 	se_fabric_forget();
 }

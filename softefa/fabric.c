@@ -26,6 +26,7 @@ struct member {
 	pthread_mutex_t alive; /* robust; held by the engine thread of the member */
 	_Atomic uint64_t incarnation;
 	pid_t pid;
+	_Atomic uint32_t port; /* see tcp.c */
 	struct se_mail mail;
 };
 
@@ -266,6 +267,7 @@ static int claim_slot(void)
 		if (!reclaim_if_dead(i))
 			continue;
 		m->pid = getpid();
+		atomic_store(&m->port, 0);
 		atomic_store(&m->mail.sleeping, 0);
 		for (int w = 0; w < SE_MAX_PROC / 64; w++)
 			atomic_store(&m->mail.ready[w], 0);
@@ -377,6 +379,16 @@ uint64_t se_fabric_incarnation(int slot)
 pid_t se_fabric_pid(int slot)
 {
 	return fab->member[slot].pid;
+}
+
+void se_fabric_set_port(uint16_t port)
+{
+	atomic_store(&fab->member[self].port, port);
+}
+
+uint16_t se_fabric_port(int slot)
+{
+	return (uint16_t)atomic_load(&fab->member[slot].port);
 }
 
 const char *se_fabric_dir(void)

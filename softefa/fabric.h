@@ -34,6 +34,9 @@ int se_fabric_self(void);                 /* slot, or SE_NO_SLOT */
 uint64_t se_fabric_incarnation(int slot); /* never the same twice; 0: nobody there */
 pid_t se_fabric_pid(int slot);
 const char *se_fabric_dir(void);
+/* Where a member listens for other hosts; 0: not, or not yet. */
+void se_fabric_set_port(uint16_t port);
+uint16_t se_fabric_port(int slot);
 
 /*
  * The engine thread holds a robust mutex for as long as it lives, and until it has left: that is

@@ -124,30 +124,30 @@ static int full(struct end *e, int slot)
 	return se_fabric_gone(slot, e->incarnation) ? -ESRCH : -EAGAIN;
 }
 
-struct se_msg *se_link_reserve(int slot, uint64_t incarnation, int *err)
+int se_link_send(int slot, uint64_t incarnation, const struct se_msg *msg)
 {
 	struct end *e = &out[slot];
+	struct se_msg *to;
+	int rc;
 
 	if (e->incarnation != incarnation) {
-		*err = out_open(e, slot, incarnation);
-		if (*err)
-			return NULL;
+		rc = out_open(e, slot, incarnation);
+		if (rc)
+			return rc;
 	}
 	if (e->head - e->tail == RING_SLOTS) {
 		/* acquire: the reader is done with what it passed */
 		e->tail = atomic_load_explicit(&e->ring->tail, memory_order_acquire);
-		if (e->head - e->tail == RING_SLOTS) {
-			*err = full(e, slot);
-			return NULL;
-		}
+		if (e->head - e->tail == RING_SLOTS)
+			return full(e, slot);
 	}
-	return (struct se_msg *)e->ring->slot[e->head % RING_SLOTS];
-}
-
-void se_link_commit(int slot)
-{
-	out[slot].head++;
+	to = (struct se_msg *)e->ring->slot[e->head % RING_SLOTS];
+	memcpy(to, msg, offsetof(struct se_msg, data));
+	if (msg->flags & SE_MSG_INLINE)
+		memcpy(to->data, msg->data, msg->len);
+	e->head++;
 	set_bit(unflushed, slot);
+	return 0;
 }
 
 void se_link_flush(void)

@@ -12,11 +12,10 @@
 #include "msg.h"
 
 /*
- * A slot to write the next message for the member @slot into, or NULL with *err: -EAGAIN (ring
- * full, or cannot be made now), -ESRCH (the member with @incarnation is gone).
+ * Send @msg to the member @slot. 0, -EAGAIN (ring full, or cannot be made now) or -ESRCH (the
+ * member with @incarnation is gone).
  */
-struct se_msg *se_link_reserve(int slot, uint64_t incarnation, int *err);
-void se_link_commit(int slot);
+int se_link_send(int slot, uint64_t incarnation, const struct se_msg *msg);
 /* Make what was committed visible and wake who sleeps: once per pass. */
 void se_link_flush(void);
 

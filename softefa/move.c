@@ -3,12 +3,15 @@
 #include "move.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "conn.h"
 #include "copy.h"
 #include "fabric.h"
 #include "log.h"
 #include "mr.h"
+#include "pull.h"
 
 /* The spans of [@from, @from + @len) in @seg. */
 static unsigned spans(struct iovec *iov, const struct se_seg *seg, unsigned nseg, uint32_t from,
@@ -73,6 +76,27 @@ static enum se_move_result blame(int err, const struct iovec *dst, unsigned ndst
 	return SE_MOVE_BAD_SRC;
 }
 
+enum se_move_result se_move_place(struct se_move *m, const void *data, uint32_t len)
+{
+	struct iovec src = {(void *)(uintptr_t)data, len}, dst[SE_COPY_SPANS];
+	unsigned ndst;
+
+	if (m->into) {
+		memcpy(m->into + m->done, data, len);
+	} else {
+		ndst = dst_spans(dst, m, m->done, len);
+		if ((len && !ndst) || se_copy_pull(getpid(), dst, ndst, &src, 1, len))
+			return SE_MOVE_BAD_DST;
+	}
+	m->done += len;
+	return m->done == m->len ? SE_MOVE_DONE : SE_MOVE_WAIT;
+}
+
+void se_move_cancel(struct se_move *m)
+{
+	se_pull_cancel(m);
+}
+
 enum se_move_result se_move_part(const struct se_move *m, uint32_t from, uint32_t len)
 {
 	struct iovec src[2], dst[SE_COPY_SPANS];
@@ -106,6 +130,8 @@ enum se_move_result se_move_step(struct se_move *m)
 	uint32_t left = m->len - m->done, len = left < SE_MOVE_PIECE ? left : SE_MOVE_PIECE;
 	enum se_move_result result;
 
+	if (se_slot_remote(m->slot) && !m->data)
+		return se_pull_step(m);
 	if (!left)
 		return SE_MOVE_DONE;
 	if (m->landing.odd)

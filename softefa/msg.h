@@ -14,6 +14,9 @@
 
 enum se_msg_type { SE_MSG_REQUEST = 1, SE_MSG_RESPONSE = 2 };
 
+/* Status of a response to another host: its QP is behind another process now. */
+#define SE_NOT_HERE 0xff
+
 enum {
 	SE_MSG_IMM = 1 << 0,
 	SE_MSG_INLINE = 1 << 1,      /* the bytes are in data[] */

@@ -8,6 +8,7 @@
 
 #include "fabric.h"
 #include "fault.h"
+#include "host.h"
 #include "settings.h"
 
 static uint16_t last_pdn;
@@ -96,7 +97,12 @@ int se_pd_know(struct se_pd *pd, const struct se_gid *gid, struct se_known **out
 		}
 		k->gid = *gid;
 		k->ahn = (uint16_t)ahn;
-		k->dev = (int16_t)se_gid_device(gid, set);
+		if (se_gid_remote(gid, set)) {
+			k->host = se_host_of(gid);
+			k->dev = k->host ? (int16_t)se_gid_index(gid) : -1;
+		} else {
+			k->dev = (int16_t)se_gid_device(gid, set);
+		}
 		k->next = pd->known[k->ahn % SE_PD_BUCKETS];
 		pd->known[k->ahn % SE_PD_BUCKETS] = k;
 		k->next_gid = pd->by_gid[g];

@@ -23,7 +23,8 @@ struct se_known {
 	struct se_known *next, *next_gid;
 	struct se_gid gid;
 	uint16_t ahn;
-	int16_t dev; /* the device of this host with that GID, or -1 */
+	struct se_host *host; /* another one; NULL: this */
+	int16_t dev;          /* the device of that host with the GID, or -1: nobody has it */
 	uint32_t refs;
 	bool answered; /* a request of this PD, once */
 };

@@ -7,9 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "conn.h"
+#include "copy.h"
 #include "engine.h"
 #include "fabric.h"
 #include "fault.h"
+#include "host.h"
 #include "link.h"
 #include "log.h"
 #include "mr.h"
@@ -18,10 +21,12 @@
 
 #define CAP_RDMA_READ  (1u << 0)
 #define CAP_RDMA_WRITE (1u << 5)
+#define EAGER_WRITE    16384 /* bytes that a write to another host brings along */
 
 static struct se_list in_flight = SE_LIST_INIT(in_flight); /* SE_TX_SENT and SE_TX_NOBODY */
 static struct se_list moving = SE_LIST_INIT(moving);
 static struct se_list held = SE_LIST_INIT(held);
+static struct se_list routing = SE_LIST_INIT(routing);
 static unsigned outstanding, waiting; /* requests not free; of these, SE_TX_DONE */
 
 /* ---- request structures ---- */
@@ -66,6 +71,7 @@ static void tx_put(struct se_tx *tx)
 {
 	if (tx->state == SE_TX_DONE)
 		waiting--;
+	se_move_cancel(&tx->move);
 	se_list_remove(&tx->node);
 	tx->state = SE_TX_FREE;
 	se_list_append(&tx->qp->sq.free, &tx->node);
@@ -122,6 +128,7 @@ static void complete(struct se_tx *tx, enum se_status status)
 {
 	struct se_cq *cq = tx->qp->send_cq;
 
+	se_move_cancel(&tx->move);
 	tx->status = (uint8_t)status;
 	if (status)
 		se_log(SE_LOG_ALL, "qp %u: request %u ends with status %d", tx->qp->qpn,
@@ -271,46 +278,144 @@ static void refused(struct se_tx *tx, enum se_status status)
 	complete(tx, tx->qp->type == SE_QPT_UD ? SE_OK : status);
 }
 
+static void set_state(struct se_tx *tx, enum se_tx_state state, struct se_list *list)
+{
+	se_list_remove(&tx->node);
+	tx->state = state;
+	se_list_append(list, &tx->node);
+}
+
 static void wait_for_nobody(struct se_tx *tx)
 {
 	if (tx->qp->type == SE_QPT_UD) {
 		complete(tx, SE_OK);
 		return;
 	}
-	se_list_remove(&tx->node);
-	tx->state = SE_TX_NOBODY;
 	tx->deadline_us = se_now_us() + se_settings()->timeout_ms * 1000ull;
-	se_list_append(&in_flight, &tx->node);
+	set_state(tx, SE_TX_NOBODY, &in_flight);
 }
 
-/* Hand the message to the owner of the destination; false: its ring is full. */
+/* @len bytes of a request from @off on, as they are now. 0, or -EFAULT: not (all) registered. */
+static int source(const struct se_tx *tx, uint32_t off, uint32_t len, uint8_t *out)
+{
+	const struct se_msg *m = &tx->msg;
+
+	if (m->flags & SE_MSG_INLINE) {
+		memcpy(out, m->data + off, len);
+		return 0;
+	}
+	for (unsigned i = 0; i < m->nseg && len; i++) {
+		const struct se_seg *s = &m->seg[i];
+		uint32_t n = off < s->len ? s->len - off : 0;
+
+		if (n > len)
+			n = len;
+		if (n && (!se_fabric_key_live(m->src_dev, s->key, se_fabric_self()) ||
+			  se_copy_in(out, s->addr + off, n)))
+			return -EFAULT;
+		off -= n ? off : s->len;
+		out += n;
+		len -= n;
+	}
+	return len ? -EFAULT : 0;
+}
+
+enum se_data_status se_requester_source(int slot, const struct se_pull *p, void *out)
+{
+	struct se_tx *tx = tx_find(p->what);
+
+	if (!tx || tx->state != SE_TX_SENT || tx->slot != slot || tx->msg.op == SE_OP_READ)
+		return SE_DATA_VOID;
+	if (p->off > tx->msg.len || p->len > tx->msg.len - p->off)
+		return SE_DATA_BAD;
+	return source(tx, p->off, p->len, out) ? SE_DATA_BAD : 0;
+}
+
+static void sent(struct se_tx *tx, int slot, uint64_t incarnation)
+{
+	tx->slot = slot;
+	tx->incarnation = incarnation;
+	se_fault_sent(tx->msg.src_dev, tx->msg.src_qpn, tx->msg.op);
+	set_state(tx, SE_TX_SENT, &in_flight);
+}
+
+/* Try again when there is news, but not for ever. */
+static void route(struct se_tx *tx)
+{
+	if (tx->state == SE_TX_ROUTING)
+		return;
+	if (!tx->route_by_us)
+		tx->route_by_us = se_now_us() + se_settings()->timeout_ms * 1000ull;
+	set_state(tx, SE_TX_ROUTING, &routing);
+}
+
+/*
+ * To the process of another host, with its bytes if they are few. Without a way there or room it
+ * is put aside, for that must not delay what goes elsewhere.
+ */
+static void send_remote(struct se_tx *tx)
+{
+	int slot = se_host_route(tx->host, tx->msg.dst_dev, tx->msg.dst_qpn);
+	bool brings = tx->msg.op == SE_OP_SEND || tx->msg.flags & SE_MSG_INLINE ||
+		      (tx->msg.op == SE_OP_WRITE && tx->msg.len <= EAGER_WRITE);
+	uint32_t len = brings ? tx->msg.len : 0;
+	struct se_msg head;
+	uint8_t *p;
+
+	if (slot == -ENOENT) {
+		refused(tx, SE_REM_BAD_QPN);
+		return;
+	}
+	p = slot < 0 ? NULL : se_conn_reserve(slot, (uint32_t)SE_MSG_HEAD + len);
+	if (!p) {
+		route(tx);
+		return;
+	}
+	memcpy(&head, &tx->msg, SE_MSG_HEAD);
+	head.flags &= (uint8_t)~SE_MSG_INLINE;
+	head.nseg = 0; /* addresses and keys are nobody else's business */
+	memset(head.seg, 0, sizeof(head.seg));
+	memcpy(p, &head, SE_MSG_HEAD);
+	if (source(tx, 0, len, p + SE_MSG_HEAD)) {
+		complete(tx, SE_INVALID_LKEY);
+		return;
+	}
+	se_conn_commit(slot, SE_FRAME_MESSAGE, brings ? SE_FRAME_PAYLOAD : 0,
+		       (uint32_t)SE_MSG_HEAD + len);
+	sent(tx, slot, se_conn_incarnation(slot));
+}
+
+static void send_routing(void)
+{
+	struct se_list *n, *nx;
+
+	se_list_each (n, nx, &routing)
+		send_remote(se_container(n, struct se_tx, node));
+}
+
+/* Hand the message to the owner of the destination; false: its ring is full, try again. */
 static bool try_send(struct se_tx *tx)
 {
-	struct se_msg *slot;
-	int owner, err = 0;
+	uint64_t incarnation;
+	int owner, rc;
 
+	if (tx->host) {
+		send_remote(tx);
+		return true;
+	}
 	owner = se_fabric_qpn_owner(tx->msg.dst_dev, tx->msg.dst_qpn);
 	if (owner == SE_NO_SLOT) {
 		refused(tx, SE_REM_BAD_QPN);
 		return true;
 	}
-	tx->slot = owner;
-	tx->incarnation = se_fabric_incarnation(owner);
-	slot = tx->incarnation ? se_link_reserve(owner, tx->incarnation, &err) : NULL;
-	if (!slot) {
-		if (err == -EAGAIN)
-			return false;
+	incarnation = se_fabric_incarnation(owner);
+	rc = incarnation ? se_link_send(owner, incarnation, &tx->msg) : -ESRCH;
+	if (rc == -EAGAIN)
+		return false;
+	if (rc)
 		refused(tx, SE_REM_BAD_QPN);
-		return true;
-	}
-	memcpy(slot, &tx->msg, offsetof(struct se_msg, data));
-	if (tx->msg.flags & SE_MSG_INLINE)
-		memcpy(slot->data, tx->msg.data, tx->msg.len);
-	se_link_commit(owner);
-	se_fault_sent(tx->msg.src_dev, tx->msg.src_qpn, tx->msg.op);
-	se_list_remove(&tx->node);
-	tx->state = SE_TX_SENT;
-	se_list_append(&in_flight, &tx->node);
+	else
+		sent(tx, owner, incarnation);
 	return true;
 }
 
@@ -377,6 +482,8 @@ static void start(struct se_qp *qp, const struct se_wqe *w)
 		complete(tx, SE_INVALID_AH);
 		return;
 	}
+	tx->host = peer->host;
+	tx->route_by_us = 0;
 	if (peer->dev < 0 || se_fault_holds(SE_FAULT_DEAD, tx->msg.src_dev, qp->qpn)) {
 		wait_for_nobody(tx);
 		return;
@@ -426,6 +533,12 @@ static void read_granted(struct se_tx *tx, const struct se_msg *answer)
 	tx->remote = answer->seg[0];
 	tx->move = (struct se_move){
 		.slot = tx->slot,
+		.incarnation = tx->incarnation,
+		.pull = {.kind = SE_PULL_MEMORY,
+			 .what = tx->msg.raddr,
+			 .key = tx->msg.rkey,
+			 .dev = tx->msg.dst_dev,
+			 .qpn = tx->msg.dst_qpn},
 		.dev = tx->msg.dst_dev,
 		.src = &tx->remote,
 		.nsrc = 1,
@@ -436,9 +549,7 @@ static void read_granted(struct se_tx *tx, const struct se_msg *answer)
 		.len = tx->msg.len,
 	};
 	se_fault_landing(&tx->move, tx->msg.src_dev, tx->msg.src_qpn, SE_OP_READ);
-	se_list_remove(&tx->node);
-	tx->state = SE_TX_MOVING;
-	se_list_append(&moving, &tx->node);
+	set_state(tx, SE_TX_MOVING, &moving);
 }
 
 /* A peer that is silent from now on has been heard. */
@@ -469,7 +580,10 @@ void se_requester_answer(const struct se_msg *msg, int slot)
 		return;
 	}
 	note_answer(tx);
-	if (msg->status == SE_OK && tx->msg.op == SE_OP_READ)
+	if (msg->status == SE_NOT_HERE && tx->host) {
+		se_host_reroute(tx->host, tx->msg.dst_dev, tx->msg.dst_qpn);
+		route(tx);
+	} else if (msg->status == SE_OK && tx->msg.op == SE_OP_READ)
 		read_granted(tx, msg);
 	else if (msg->status == SE_INVALID_LKEY)
 		complete(tx, SE_INVALID_LKEY); /* of a datagram, too: that is seen here */
@@ -502,7 +616,7 @@ static unsigned move_reads(void)
 			complete(tx, SE_INVALID_LKEY);
 			break;
 		case SE_MOVE_GONE:
-			complete(tx, SE_REM_ABORT);
+			complete(tx, tx->host ? SE_UNRESP_REMOTE : SE_REM_ABORT);
 			break;
 		case SE_MOVE_DENIED:
 			complete(tx, SE_QP_INTERNAL);
@@ -519,6 +633,8 @@ unsigned se_requester_poll(void)
 	struct se_list *n, *nx;
 	unsigned did = release_held();
 
+	if (!se_list_empty(&routing) && se_conn_news())
+		send_routing();
 	se_list_each (n, nx, &se_qps) {
 		struct se_qp *qp = se_container(n, struct se_qp, node);
 
@@ -567,6 +683,44 @@ static void look_for_dead(void)
 	}
 }
 
+/* Sent to another host: is the connection there? */
+static void check_remote(struct se_tx *tx, uint64_t now_us)
+{
+	switch (se_conn_end(tx->slot, tx->incarnation)) {
+	case SE_CONN_NONE:
+		se_conn_touch(tx->slot, now_us);
+		break;
+	case SE_CONN_REFUSED:
+		route(tx);
+		break;
+	case SE_CONN_LOST:
+		refused(tx, SE_UNRESP_REMOTE);
+		break;
+	case SE_CONN_BYE:
+		refused(tx, lost(tx));
+		break;
+	}
+}
+
+static void check_routing(uint64_t now_us)
+{
+	struct se_list *n, *nx;
+
+	send_routing();
+	se_list_each (n, nx, &routing) {
+		struct se_tx *tx = se_container(n, struct se_tx, node);
+
+		if (now_us >= tx->route_by_us)
+			refused(tx, silence(tx));
+	}
+	se_list_each (n, nx, &moving) {
+		struct se_tx *tx = se_container(n, struct se_tx, node);
+
+		if (tx->host)
+			se_conn_touch(tx->slot, now_us);
+	}
+}
+
 void se_requester_timers(uint64_t now_us)
 {
 	uint64_t alive[SE_MAX_PROC] = {0}; /* incarnations asked about in this round */
@@ -580,6 +734,8 @@ void se_requester_timers(uint64_t now_us)
 		if (tx->state == SE_TX_NOBODY) {
 			if (now_us >= tx->deadline_us)
 				complete(tx, silence(tx));
+		} else if (tx->host) {
+			check_remote(tx, now_us);
 		} else if (alive[tx->slot] == tx->incarnation) {
 			continue;
 		} else if (se_fabric_gone(tx->slot, tx->incarnation)) {
@@ -588,6 +744,7 @@ void se_requester_timers(uint64_t now_us)
 			alive[tx->slot] = tx->incarnation;
 		}
 	}
+	check_routing(now_us);
 }
 
 void se_requester_drop(struct se_qp *qp)
@@ -628,6 +785,7 @@ void se_requester_forget_all(void)
 	se_list_init(&in_flight);
 	se_list_init(&moving);
 	se_list_init(&held);
+	se_list_init(&routing);
 	outstanding = waiting = 0;
 }
 

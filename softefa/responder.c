@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "conn.h"
 #include "copy.h"
 #include "engine.h"
 #include "fabric.h"
@@ -22,18 +23,22 @@ static struct se_list arrived = SE_LIST_INIT(arrived);
 static unsigned narrived;
 static uint64_t rng;
 
-bool se_responder_request(const struct se_msg *msg, int slot)
+bool se_responder_request(const struct se_msg *msg, const void *payload, int slot)
 {
 	struct se_rx *rx = se_rx_get();
 
 	if (!rx)
 		return false;
 	memcpy(&rx->msg, msg, offsetof(struct se_msg, data));
-	if (msg->flags & SE_MSG_INLINE)
-		memcpy(rx->msg.data, msg->data,
-		       msg->len <= SE_INLINE_MAX ? msg->len : SE_INLINE_MAX);
+	if (payload && !se_rx_payload(rx, msg->len)) {
+		se_rx_put(rx);
+		return false;
+	}
+	if (payload)
+		memcpy(rx->payload, payload, msg->len);
 	rx->slot = slot;
-	rx->incarnation = se_fabric_incarnation(slot);
+	rx->incarnation =
+		se_slot_remote(slot) ? se_conn_incarnation(slot) : se_fabric_incarnation(slot);
 	rx->state = SE_RX_ARRIVED;
 	se_list_append(&arrived, &rx->node);
 	narrived++;
@@ -65,10 +70,33 @@ static void park(struct se_rx *rx, uint64_t now_us)
 	}
 	if (!rx->rnr_deadline_us)
 		rx->rnr_deadline_us = rx->msg.rnr_retry == 7 ? UINT64_MAX : now_us + budget;
-	if (now_us >= rx->rnr_deadline_us)
+	if (now_us >= rx->rnr_deadline_us) {
 		se_rx_finish(rx, SE_REM_RNR);
-	else if (rx->state != SE_RX_PARKED)
+	} else if (rx->state != SE_RX_PARKED) {
+		if (se_slot_remote(rx->slot))
+			se_rx_drop_payload(rx);
 		se_rx_set(rx, SE_RX_PARKED, &rx->qp->rq.parked);
+	}
+}
+
+/*
+ * A request of another host has waited: is it wanted still? Its bytes were not kept; those of a
+ * send are wanted back before it takes a receive.
+ */
+static void fetch(struct se_rx *rx)
+{
+	uint32_t len = rx->msg.op == SE_OP_SEND ? rx->msg.len : 0;
+
+	if (rx->msg.op == SE_OP_SEND && !se_rx_payload(rx, len))
+		return; /* no memory: once more in the next round */
+	rx->move = (struct se_move){
+		.slot = rx->slot,
+		.incarnation = rx->incarnation,
+		.pull = {.kind = SE_PULL_REQUEST, .what = rx->msg.token},
+		.into = rx->payload ? rx->payload : rx->msg.data,
+		.len = len,
+	};
+	se_rx_set(rx, SE_RX_FETCHING, &se_rx_busy);
 }
 
 /* Take a receive; false: the request went elsewhere. */
@@ -155,7 +183,9 @@ static void start_move(struct se_rx *rx, uint64_t now_us)
 		.dev = rx->msg.src_dev,
 		.src = rx->msg.seg,
 		.nsrc = rx->msg.nseg,
-		.data = rx->msg.flags & SE_MSG_INLINE ? rx->msg.data : NULL,
+		.data = rx->payload,
+		.incarnation = rx->incarnation,
+		.pull = {.kind = SE_PULL_REQUEST, .what = rx->msg.token},
 		.pd = rx->qp->pd,
 		.access = write ? SE_REMOTE_WRITE : SE_LOCAL_WRITE,
 		.dst = write ? &rx->target : rx->recv.seg,
@@ -262,6 +292,14 @@ static int admit(const struct se_rx *rx, const struct se_qp *qp)
 	return SE_OK;
 }
 
+/* The sender is of another host and behind the times: another process has the QPN now. */
+static bool elsewhere(const struct se_rx *rx)
+{
+	int owner = se_fabric_qpn_owner(rx->msg.dst_dev % SE_MAX_DEV, rx->msg.dst_qpn);
+
+	return se_slot_remote(rx->slot) && owner != SE_NO_SLOT && owner != se_fabric_self();
+}
+
 static void execute(struct se_rx *rx, uint64_t now_us)
 {
 	struct se_qp *qp = se_qp_find(rx->msg.dst_dev % SE_MAX_DEV, rx->msg.dst_qpn);
@@ -270,6 +308,10 @@ static void execute(struct se_rx *rx, uint64_t now_us)
 	if (se_fault_holds(SE_FAULT_DEAD, rx->msg.dst_dev, rx->msg.dst_qpn))
 		st = SE_UNRESP_REMOTE;
 	rx->qp = qp;
+	if (!qp && elsewhere(rx)) {
+		se_rx_finish(rx, (enum se_status)SE_NOT_HERE);
+		return;
+	}
 	if (st) {
 		se_rx_finish(rx, st < 0 ? SE_OK : (enum se_status)st);
 		return;
@@ -287,6 +329,16 @@ static void execute(struct se_rx *rx, uint64_t now_us)
 	default:
 		se_rx_finish(rx, SE_UNSUPPORTED_OP);
 	}
+}
+
+enum se_data_status se_responder_source(const struct se_pull *p, void *out)
+{
+	struct se_qp *qp = se_qp_find(p->dev % SE_MAX_DEV, p->qpn);
+	uint64_t here = 0;
+
+	if (qp && qp->state >= SE_RTR && qp->state != SE_ERR)
+		here = se_mr_resolve(qp->pd, p->key, p->what + p->off, p->len, SE_REMOTE_READ);
+	return here && !se_copy_in(out, here, p->len) ? 0 : SE_DATA_BAD;
 }
 
 /* ---- rounds ---- */
@@ -329,6 +381,24 @@ static unsigned run_arrived(uint64_t now_us)
 	return did;
 }
 
+/* Back from where it came, with what it needs; or not. */
+static bool fetched(struct se_rx *rx, uint64_t now_us)
+{
+	switch (se_rx_wanted(rx) ? se_move_step(&rx->move) : SE_MOVE_GONE) {
+	case SE_MOVE_WAIT:
+		return false;
+	case SE_MOVE_DONE:
+		execute(rx, now_us);
+		break;
+	case SE_MOVE_BAD_SRC:
+		se_rx_finish(rx, SE_INVALID_LKEY);
+		break;
+	default:
+		se_rx_finish(rx, SE_REM_ABORT);
+	}
+	return true;
+}
+
 static unsigned run_busy(uint64_t now_us)
 {
 	struct se_list *n, *nx;
@@ -338,6 +408,9 @@ static unsigned run_busy(uint64_t now_us)
 		struct se_rx *rx = se_container(n, struct se_rx, node);
 
 		switch (rx->state) {
+		case SE_RX_FETCHING:
+			did += fetched(rx, now_us);
+			break;
 		case SE_RX_MOVING:
 			did += move(rx, now_us);
 			break;
@@ -363,7 +436,10 @@ static unsigned run_parked(struct se_qp *qp, uint64_t now_us)
 
 		if (!receive_posted(qp) && now_us < rx->rnr_deadline_us)
 			continue;
-		execute(rx, now_us);
+		if (se_slot_remote(rx->slot) && se_recv_posted(qp))
+			fetch(rx);
+		else
+			execute(rx, now_us);
 		did++;
 	}
 	return did;
@@ -387,7 +463,7 @@ unsigned se_responder_poll(uint64_t now_us)
 }
 
 /* Those whose process died are wanted until somebody asks after it. */
-static void drop_unwanted(struct se_list *parked, uint64_t *alive)
+static void drop_unwanted(struct se_list *parked, uint64_t *alive, uint64_t now_us)
 {
 	struct se_list *n, *nx;
 
@@ -398,26 +474,35 @@ static void drop_unwanted(struct se_list *parked, uint64_t *alive)
 			se_rx_finish(rx, SE_UNRESP_REMOTE);
 			continue;
 		}
-		if (alive[rx->slot] != rx->incarnation &&
-		    !se_fabric_gone(rx->slot, rx->incarnation))
+		if (se_slot_remote(rx->slot))
+			se_conn_touch(rx->slot, now_us);
+		else if (alive[rx->slot] != rx->incarnation &&
+			 !se_fabric_gone(rx->slot, rx->incarnation))
 			alive[rx->slot] = rx->incarnation;
 		if (!se_rx_wanted(rx))
 			se_rx_finish(rx, SE_REM_ABORT);
 	}
 }
 
-void se_responder_timers(void)
+void se_responder_timers(uint64_t now_us)
 {
 	uint64_t alive[SE_MAX_PROC] = {0}; /* incarnations asked about in this round */
 	struct se_list *n, *nx;
 
 	se_list_each (n, nx, &se_qps)
-		drop_unwanted(&se_container(n, struct se_qp, node)->rq.parked, alive);
+		drop_unwanted(&se_container(n, struct se_qp, node)->rq.parked, alive, now_us);
+	se_list_each (n, nx, &se_rx_busy) {
+		struct se_rx *rx = se_container(n, struct se_rx, node);
+
+		if (se_slot_remote(rx->slot))
+			se_conn_touch(rx->slot, now_us);
+	}
 }
 
 /* Of requests that lose their QP, those under way were reset, the others find no QP. */
 static void orphan(struct se_rx *rx, bool flush)
 {
+	se_move_cancel(&rx->move);
 	if (rx->state == SE_RX_ANSWERING) {
 		rx->qp = NULL; /* all is done but for the answer */
 		return;

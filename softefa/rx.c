@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "conn.h"
 #include "fabric.h"
 #include "link.h"
 #include "stats.h"
@@ -35,9 +36,24 @@ struct se_rx *se_rx_get(void)
 
 void se_rx_put(struct se_rx *rx)
 {
+	se_move_cancel(&rx->move);
+	se_rx_drop_payload(rx);
 	se_list_remove(&rx->node);
 	requests--;
 	se_list_append(&spare, &rx->node);
+}
+
+bool se_rx_payload(struct se_rx *rx, uint32_t len)
+{
+	rx->payload = len <= sizeof(rx->msg.data) ? rx->msg.data : malloc(len);
+	return rx->payload;
+}
+
+void se_rx_drop_payload(struct se_rx *rx)
+{
+	if (rx->payload != rx->msg.data)
+		free(rx->payload);
+	rx->payload = NULL;
 }
 
 void se_rx_set(struct se_rx *rx, enum se_rx_state state, struct se_list *list)
@@ -52,37 +68,46 @@ void se_rx_set(struct se_rx *rx, enum se_rx_state state, struct se_list *list)
 
 bool se_rx_wanted(const struct se_rx *rx)
 {
+	if (se_slot_remote(rx->slot)) /* what else there is to know, fetching it tells */
+		return se_conn_incarnation(rx->slot) == rx->incarnation;
 	return se_fabric_incarnation(rx->slot) == rx->incarnation &&
 	       se_fabric_qpn_life(rx->msg.src_dev % SE_MAX_DEV, rx->msg.src_qpn) == rx->msg.life;
 }
 
 /* ---- answering ---- */
 
-bool se_rx_answer(struct se_rx *rx)
+/* False: no room now. */
+static bool send_answer(const struct se_rx *rx, struct se_msg *m)
 {
-	struct se_msg *m;
-	int err;
-
-	m = se_link_reserve(rx->slot, rx->incarnation, &err);
-	if (!m && err == -EAGAIN)
-		return false;
-	if (m) {
-		memset(m, 0, offsetof(struct se_msg, data));
-		m->type = SE_MSG_RESPONSE;
-		m->op = rx->msg.op;
-		m->status = rx->status;
-		m->token = rx->msg.token;
-		m->len = rx->msg.len;
+	if (!se_slot_remote(rx->slot)) {
 		m->nseg = 1;
 		m->seg[0] = rx->grant;
-		se_link_commit(rx->slot);
+		return se_link_send(rx->slot, rx->incarnation, m) != -EAGAIN;
 	}
+	if (se_conn_incarnation(rx->slot) != rx->incarnation)
+		return true;
+	return se_conn_send(rx->slot, SE_FRAME_MESSAGE, m, (uint32_t)SE_MSG_HEAD);
+}
+
+bool se_rx_answer(struct se_rx *rx)
+{
+	struct se_msg m;
+
+	memset(&m, 0, SE_MSG_HEAD);
+	m.type = SE_MSG_RESPONSE;
+	m.op = rx->msg.op;
+	m.status = rx->status;
+	m.token = rx->msg.token;
+	m.len = rx->msg.len;
+	if (!send_answer(rx, &m))
+		return false;
 	se_rx_put(rx);
 	return true;
 }
 
 void se_rx_finish(struct se_rx *rx, enum se_status status)
 {
+	se_move_cancel(&rx->move);
 	rx->status = (uint8_t)status;
 	se_rx_set(rx, SE_RX_ANSWERING, &se_rx_busy);
 	se_rx_answer(rx);
@@ -167,8 +192,12 @@ void se_rx_forget(struct se_list *list)
 {
 	struct se_list *n, *nx;
 
-	se_list_each (n, nx, list)
-		free(se_container(n, struct se_rx, node));
+	se_list_each (n, nx, list) {
+		struct se_rx *rx = se_container(n, struct se_rx, node);
+
+		se_rx_drop_payload(rx);
+		free(rx);
+	}
 	se_list_init(list);
 }
 

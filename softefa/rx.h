@@ -10,9 +10,10 @@
 #define SE_GRH_BYTES 40 /* room in front of a UD message */
 
 enum se_rx_state {
-	SE_RX_ARRIVED,    /* on the list of arrivals */
-	SE_RX_PARKED,     /* on qp->rq.parked: waits for a posted receive */
-	SE_RX_MOVING,     /* these three on the busy list */
+	SE_RX_ARRIVED,  /* on the list of arrivals */
+	SE_RX_PARKED,   /* on qp->rq.parked: waits for a posted receive */
+	SE_RX_FETCHING, /* these four on the busy list: of another host, is it wanted still? */
+	SE_RX_MOVING,
 	SE_RX_COMPLETING, /* the CQ has no room */
 	SE_RX_ANSWERING,  /* the ring has no room */
 };
@@ -31,6 +32,7 @@ struct se_rx {
 	bool placed;          /* the bytes are there already */
 	struct se_seg grant;  /* RDMA read */
 	struct se_seg target; /* RDMA write */
+	uint8_t *payload;     /* the bytes, when they came along; NULL: they are at the sender */
 	struct se_move move;
 	struct se_msg msg;
 	struct se_recv recv;
@@ -43,6 +45,10 @@ struct se_rx *se_rx_get(void);
 void se_rx_put(struct se_rx *rx);
 /* To @state, at the end of @list. */
 void se_rx_set(struct se_rx *rx, enum se_rx_state state, struct se_list *list);
+
+/* Give it memory for @len bytes; false: there is none. And take that away. */
+bool se_rx_payload(struct se_rx *rx, uint32_t len);
+void se_rx_drop_payload(struct se_rx *rx);
 
 /* Does the sender still want it? What it gave up must not be carried out: its memory is reused. */
 bool se_rx_wanted(const struct se_rx *rx);
