@@ -358,18 +358,21 @@ Test(states, reset_starts_a_new_life)
 
 	hw_pair_init(&p, &(struct hw_attr){.sq = 16, .rq = 16}, NULL);
 	for (unsigned life = 0; life < 20; life++) {
-		for (uint64_t i = 0; i < 3 + life % 7; i++) {
+		unsigned n = 3 + life % 7;
+
+		for (uint64_t i = 0; i < n; i++) {
 			struct hw_wr wr = hw_pair_wr(&p, HW_OP_SEND, 0, LEN, 0);
 
+			wr.wr_id = i;
 			hw_post(&p.a, &wr); /* waits */
 			hw_recv(&p.a, i, 0, LEN);
 		}
-		if (life % 2)
+		if (life % 2) { /* older libraries do not stand completions from before a reset */
 			MUST_0(-hw_qp_to(p.a.qp, IBV_QPS_ERR));
+			each_flushed_once(&p.a.scq, n);
+			each_flushed_once(&p.a.rcq, n);
+		}
 		MUST_0(-hw_qp_to(p.a.qp, IBV_QPS_RESET));
-		/* What an error flushed before may be read still; of a reset nothing comes. */
-		for (struct hw_wc wc; hw_next(&p.a.scq, &wc) || hw_next(&p.a.rcq, &wc);)
-			cr_assert(life % 2 && wc.status == HW_FLUSHED, "status %u", wc.status);
 		cr_assert(hw_quiet(&p.a.scq));
 		MUST_0(-hw_qp_up(p.a.qp, HW_QKEY, -1));
 		hw_pair_works(&p);

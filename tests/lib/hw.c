@@ -285,6 +285,14 @@ static uint64_t ops(const struct hw *h, bool ud)
 	return flags;
 }
 
+struct ibv_qp *hw_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
+{
+	struct verbs_context *v = verbs_get_ctx_op(ctx, create_qp_ex);
+
+	MUST(v, "libibverbs without extended queue pairs");
+	return v->create_qp_ex(ctx, attr);
+}
+
 struct ibv_qp *hw_qp_create(struct hw *h, const struct hw_attr *a)
 {
 	struct efadv_qp_init_attr efa = {.driver_qp_type = EFADV_QP_DRIVER_TYPE_SRD};
@@ -308,7 +316,7 @@ struct ibv_qp *hw_qp_create(struct hw *h, const struct hw_attr *a)
 		efa.flags |= EFADV_QP_FLAGS_UNSOLICITED_WRITE_RECV;
 	if (a->max_inline > h->dev.inline_buf_size && !a->ud && h->dev.device_caps & HW_WRITE)
 		efa.flags |= EFADV_QP_FLAGS_INLINE_WRITE;
-	return a->ud ? ibv_create_qp_ex(h->ctx, &ex)
+	return a->ud ? hw_create_qp_ex(h->ctx, &ex)
 		     : HW(efadv_create_qp_ex)(h->ctx, &ex, &efa, sizeof(efa));
 }
 
@@ -547,7 +555,7 @@ void hw_pair_works(struct hw_pair *p)
 	struct hw_wr wr = hw_pair_wr(p, HW_OP_SEND, 0, 8, 0);
 	struct hw_wc wc;
 
-	hw_recv(&p->b, 0x77, 0, 64);
+	hw_recv(&p->b, 0x77, 0, 8 + HW_GRH);
 	wr.wr_id = 0x66;
 	wr.imm_on = true;
 	wr.imm = 0x55;

@@ -179,6 +179,8 @@ void hw_init(struct hw *h, const struct hw_attr *attr);
 void hw_fini(struct hw *h);
 /* What the QP of @attr is made with; its CQs are those of @h. */
 struct ibv_qp *hw_qp_create(struct hw *h, const struct hw_attr *attr);
+/* ibv_create_qp_ex() of the header wants ibv_create_qp() by name. */
+struct ibv_qp *hw_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);
 /* From RESET to RTS. Errno. */
 int hw_qp_up(struct ibv_qp *qp, uint32_t qkey, int rnr);
 /* To @state with nothing else. Errno. */
