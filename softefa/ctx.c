@@ -141,7 +141,7 @@ static void forget(struct se_obj *obj)
 		se_pd_forget(se_container(obj, struct se_pd, obj));
 		break;
 	case SE_MR:
-		free(se_container(obj, struct se_mr, obj));
+		se_mr_forget(se_container(obj, struct se_mr, obj));
 		break;
 	case SE_AH:
 		free(se_container(obj, struct se_ah, obj));

@@ -14,6 +14,7 @@
 #define CAP_RDMA_READ  (1u << 0)
 #define CAP_RDMA_WRITE (1u << 5)
 #define OPTIONAL_BITS  0x3ff00000u /* of the access flags: to be ignored when not understood */
+#define KNOWN_BITS     0x3ffu      /* IB_ACCESS_SUPPORTED without these */
 #define PAGE           4096
 
 /* By device and key index; allocated on first use, sparse. */
@@ -21,9 +22,11 @@ static struct se_mr **table[SE_MAX_DEV];
 
 static int access_check(uint32_t access)
 {
-	uint32_t caps = se_settings()->caps, allowed = SE_LOCAL_WRITE;
+	uint32_t caps = se_settings()->caps, allowed = SE_LOCAL_WRITE | OPTIONAL_BITS;
 
 	if (access & (SE_REMOTE_WRITE | SE_REMOTE_ATOMIC) && !(access & SE_LOCAL_WRITE))
+		return -EINVAL;
+	if (access & ~(KNOWN_BITS | OPTIONAL_BITS))
 		return -EINVAL;
 	if (caps & CAP_RDMA_READ)
 		allowed |= SE_REMOTE_READ;
@@ -32,12 +35,19 @@ static int access_check(uint32_t access)
 	return access & ~allowed ? -EOPNOTSUPP : 0;
 }
 
-static int range_check(uint64_t addr, uint64_t len, uint64_t iova, uint32_t access)
+/* A kernel would pin all pages, writable if the device may write. */
+static int memory_get(const struct se_mr_attr *a, struct se_mr *mr)
 {
-	if (len == 0 || addr + len < addr || iova + len < iova || (addr ^ iova) % PAGE)
+	bool write = a->access & SE_LOCAL_WRITE;
+
+	if (a->iova + a->len < a->iova)
 		return -EINVAL;
-	/* A kernel would pin all pages, writable if the device may write. */
-	return se_copy_probe(addr, len, access & SE_LOCAL_WRITE);
+	if (a->dmabuf)
+		return se_dmabuf_map(&mr->dmabuf, a->fd, a->addr, a->len, write, &mr->addr);
+	if (a->len == 0 || a->addr + a->len < a->addr)
+		return -EINVAL;
+	mr->addr = a->addr;
+	return se_copy_probe(a->addr, a->len, write);
 }
 
 static int table_add(uint32_t dev, struct se_mr *mr)
@@ -51,44 +61,52 @@ static int table_add(uint32_t dev, struct se_mr *mr)
 	return 0;
 }
 
-int se_mr_create(struct se_pd *pd, uint64_t addr, uint64_t len, uint64_t iova, uint32_t access,
-		 struct se_mr **out)
+static int number(struct se_mr *mr, struct se_ctx *ctx)
 {
-	uint32_t dev = pd->obj.ctx->dev;
-	struct se_mr *mr;
-	int rc;
+	uint32_t dev = ctx->dev;
+	int rc = se_fabric_key_get((int)dev, se_settings()->max_mr, &mr->key);
 
-	access &= ~OPTIONAL_BITS;
-	rc = access_check(access);
+	if (rc)
+		return rc;
+	rc = table_add(dev, mr);
 	if (!rc)
-		rc = range_check(addr, len, iova, access);
+		rc = se_ctx_add(ctx, &mr->obj, SE_MR);
+	if (rc) {
+		if (table[dev])
+			table[dev][SE_KEY_INDEX(mr->key)] = NULL;
+		se_fabric_key_put((int)dev, mr->key);
+	}
+	return rc;
+}
+
+int se_mr_create(struct se_pd *pd, const struct se_mr_attr *attr, struct se_mr **out)
+{
+	struct se_ctx *ctx = pd->obj.ctx;
+	struct se_mr *mr;
+	int rc = (attr->addr ^ attr->iova) % PAGE ? -EINVAL : access_check(attr->access);
+
 	if (!rc)
-		rc = se_fault_refuse(dev, SE_MR);
+		rc = se_fault_refuse(ctx->dev, SE_MR);
 	if (rc)
 		return rc;
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return -ENOMEM;
-	*mr = (struct se_mr){.pd = pd, .access = access, .addr = addr, .iova = iova, .len = len};
-	rc = se_fabric_key_get((int)dev, se_settings()->max_mr, &mr->key);
-	if (rc)
-		goto free_mr;
-	rc = table_add(dev, mr);
+	mr->pd = pd;
+	mr->access = attr->access & ~OPTIONAL_BITS;
+	mr->iova = attr->iova;
+	mr->len = attr->len;
+	rc = memory_get(attr, mr);
 	if (!rc)
-		rc = se_ctx_add(pd->obj.ctx, &mr->obj, SE_MR);
-	if (rc)
-		goto put_key;
+		rc = number(mr, ctx);
+	if (rc) {
+		se_dmabuf_unmap(&mr->dmabuf);
+		free(mr);
+		return rc;
+	}
 	pd->obj.users++;
 	*out = mr;
 	return 0;
-
-put_key:
-	if (table[dev])
-		table[dev][SE_KEY_INDEX(mr->key)] = NULL;
-	se_fabric_key_put((int)dev, mr->key);
-free_mr:
-	free(mr);
-	return rc;
 }
 
 int se_mr_destroy(struct se_mr *mr)
@@ -99,8 +117,14 @@ int se_mr_destroy(struct se_mr *mr)
 	table[dev][SE_KEY_INDEX(mr->key)] = NULL;
 	mr->pd->obj.users--;
 	se_ctx_del(&mr->obj);
-	free(mr);
+	se_mr_forget(mr);
 	return 0;
+}
+
+void se_mr_forget(struct se_mr *mr)
+{
+	se_dmabuf_unmap(&mr->dmabuf);
+	free(mr);
 }
 
 uint64_t se_mr_resolve(const struct se_pd *pd, uint32_t key, uint64_t iova, uint64_t len,

@@ -3,6 +3,7 @@
 #ifndef SE_MR_H
 #define SE_MR_H
 
+#include "dmabuf.h"
 #include "pd.h"
 
 enum {
@@ -20,13 +21,27 @@ struct se_mr {
 	uint64_t addr; /* in the process */
 	uint64_t iova; /* in work requests */
 	uint64_t len;
+	struct se_dmabuf dmabuf; /* where addr lies, unless it is memory of the application's own */
 };
 
-/* -EINVAL, -EOPNOTSUPP (access the device lacks), -EFAULT (not mapped), -ENOMEM. */
-int se_mr_create(struct se_pd *pd, uint64_t addr, uint64_t len, uint64_t iova, uint32_t access,
-		 struct se_mr **out);
+struct se_mr_attr {
+	uint64_t addr; /* in the process; in a dma-buf: the offset */
+	uint64_t len;
+	uint64_t iova; /* what work requests call addr; lies alike in its page */
+	uint32_t access;
+	bool dmabuf;
+	int fd; /* of the dma-buf; not kept */
+};
+
+/*
+ * -EINVAL, -EOPNOTSUPP (access the device lacks), -EFAULT (not mapped), -ENOMEM; for a dma-buf also
+ * what se_dmabuf_map() says.
+ */
+int se_mr_create(struct se_pd *pd, const struct se_mr_attr *attr, struct se_mr **out);
 /* When it returns, the memory is not written any more, and reads of it count as failed. */
 int se_mr_destroy(struct se_mr *mr);
+/* After fork(): only its memory goes. */
+void se_mr_forget(struct se_mr *mr);
 
 /*
  * The address in this process of [@iova, @iova + @len) under @key for @pd, all of @access allowed;

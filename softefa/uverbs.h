@@ -23,12 +23,17 @@ int se_query_port_speed(struct se_cmd *c);
 int se_query_gid_entry(struct se_cmd *c);
 int se_query_gid_table(struct se_cmd *c);
 
-/* verbs.c: objects are made, changed and destroyed. */
-int se_verbs_alloc_pd(struct se_cmd *c);
-int se_verbs_dealloc_pd(struct se_cmd *c);
-int se_verbs_reg_mr(struct se_cmd *c);
+/* verbs_mr.c: memory regions. */
+int se_verbs_reg_mr(struct se_cmd *c); /* in the old form */
+int se_verbs_reg_mr_ex(struct se_cmd *c);
+int se_verbs_reg_dmabuf_mr(struct se_cmd *c);
 int se_verbs_dereg_mr(struct se_cmd *c);
 int se_verbs_query_mr(struct se_cmd *c);
+int se_verbs_query_mr_ic(struct se_cmd *c);
+
+/* verbs.c: other objects are made, changed and destroyed. */
+int se_verbs_alloc_pd(struct se_cmd *c);
+int se_verbs_dealloc_pd(struct se_cmd *c);
 int se_verbs_create_ah(struct se_cmd *c);
 int se_verbs_destroy_ah(struct se_cmd *c);
 int se_verbs_create_channel(struct se_cmd *c);

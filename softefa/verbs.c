@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Commands that make, change and destroy objects: arguments in, one call, answers out. */
+/*
+ * Commands that make, change and destroy objects: arguments in, one call, answers out. Those of
+ * memory regions are in verbs_mr.c.
+ */
 #include <errno.h>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
@@ -11,7 +14,6 @@
 #include "channel.h"
 #include "cq.h"
 #include "engine.h"
-#include "mr.h"
 #include "pd.h"
 #include "qp.h"
 #include "real.h"
@@ -26,7 +28,7 @@ static struct se_pd *pd_of(struct se_cmd *c, uint32_t handle)
 	return o ? OBJ(se_pd, o) : NULL;
 }
 
-/* ---- PD, MR, AH ---- */
+/* ---- PD, AH ---- */
 
 int se_verbs_alloc_pd(struct se_cmd *c)
 {
@@ -55,50 +57,6 @@ int se_verbs_dealloc_pd(struct se_cmd *c)
 	int rc = se_cmd_in_object(c, UVERBS_ATTR_DESTROY_PD_HANDLE, SE_PD, &o);
 
 	return rc ? rc : se_pd_destroy(OBJ(se_pd, o));
-}
-
-int se_verbs_reg_mr(struct se_cmd *c)
-{
-	struct ib_uverbs_reg_mr in;
-	struct ib_uverbs_reg_mr_resp r = {0};
-	struct se_pd *pd;
-	struct se_mr *mr;
-	int rc = se_cmd_in(c, UVERBS_ATTR_CORE_IN, &in, sizeof(in));
-
-	if (rc)
-		return rc;
-	pd = pd_of(c, in.pd_handle);
-	if (!pd)
-		return -EINVAL;
-	rc = se_mr_create(pd, in.start, in.length, in.hca_va, in.access_flags, &mr);
-	if (rc)
-		return rc;
-	r.mr_handle = mr->obj.handle;
-	r.lkey = r.rkey = mr->key;
-	rc = se_cmd_out(c, UVERBS_ATTR_CORE_OUT, &r, sizeof(r));
-	if (rc)
-		se_mr_destroy(mr);
-	return rc;
-}
-
-int se_verbs_dereg_mr(struct se_cmd *c)
-{
-	struct se_obj *o;
-	int rc = se_cmd_in_object(c, UVERBS_ATTR_DESTROY_MR_HANDLE, SE_MR, &o);
-
-	return rc ? rc : se_mr_destroy(OBJ(se_mr, o));
-}
-
-/* Which interconnect serves a region: no such thing here, so nothing is valid. */
-int se_verbs_query_mr(struct se_cmd *c)
-{
-	const uint16_t none = 0;
-	struct se_obj *o;
-	int rc = se_cmd_in_object(c, SE_ATTR_MR_QUERY_HANDLE, SE_MR, &o);
-
-	for (uint16_t id = SE_ATTR_MR_QUERY_VALIDITY; !rc && id <= SE_ATTR_MR_QUERY_WRITE; id++)
-		rc = se_cmd_out(c, id, &none, sizeof(none));
-	return rc;
 }
 
 int se_verbs_create_ah(struct se_cmd *c)

@@ -161,6 +161,29 @@ int raw_mr_reg(struct raw_mr *mr, const struct raw_dev *d, const struct raw_pd *
 	return rc;
 }
 
+int raw_mr_reg_dmabuf(struct raw_mr *mr, const struct raw_dev *d, const struct raw_pd *pd,
+		      const struct raw_dmabuf *b)
+{
+	struct raw_attr *handle;
+	uint32_t lkey = 0, rkey = 0;
+	struct raw_cmd c;
+	int rc;
+
+	raw_cmd_init(&c, RAW_MR, RAW_MR_REG_DMABUF);
+	handle = raw_cmd_handle(&c, 0, 0);
+	raw_cmd_handle(&c, 1, pd->handle);
+	raw_cmd_u64(&c, 2, b->off);
+	raw_cmd_u64(&c, 3, b->len);
+	raw_cmd_u64(&c, 4, b->iova);
+	raw_cmd_u32(&c, 5, (uint32_t)b->fd);
+	raw_cmd_u32(&c, 6, b->access);
+	raw_cmd_out(&c, 7, &lkey, sizeof(lkey));
+	raw_cmd_out(&c, 8, &rkey, sizeof(rkey));
+	rc = raw_cmd_run(d->sys, d->fd, &c);
+	*mr = (struct raw_mr){(uint32_t)handle->data, rkey, b->iova, b->len, rc == 0};
+	return rc ? rc : lkey == rkey ? 0 : -EPROTO;
+}
+
 int raw_mr_dereg(struct raw_mr *mr, const struct raw_dev *d)
 {
 	int rc = mr->live ? destroy(d, RAW_MR, RAW_MR_FREE, mr->handle, NULL, 0) : 0;

@@ -54,6 +54,15 @@ struct raw_mr {
 
 int raw_mr_reg(struct raw_mr *mr, const struct raw_dev *d, const struct raw_pd *pd, void *p,
 	       uint64_t len, uint32_t access);
+/* Of @len bytes at @off of the dma-buf @fd, called @iova in requests. */
+struct raw_dmabuf {
+	int fd;
+	uint64_t off, len, iova;
+	uint32_t access;
+};
+
+int raw_mr_reg_dmabuf(struct raw_mr *mr, const struct raw_dev *d, const struct raw_pd *pd,
+		      const struct raw_dmabuf *b);
 int raw_mr_dereg(struct raw_mr *mr, const struct raw_dev *d);
 
 struct raw_ah {

@@ -31,7 +31,15 @@ enum {
 enum { RAW_DEVICE = 0, RAW_PD = 1, RAW_CQ = 3, RAW_QP = 4, RAW_AH = 6, RAW_MR = 7, RAW_ASYNC = 16 };
 enum { RAW_INVOKE_WRITE = 0, RAW_GET_CONTEXT = 3, RAW_QUERY_GID = 6 }; /* of DEVICE */
 enum { RAW_CREATE = 0, RAW_DESTROY = 1 };                              /* of CQ, QP */
-enum { RAW_PD_FREE = 0, RAW_AH_FREE = 0, RAW_MR_FREE = 1 };
+enum { RAW_PD_FREE = 0, RAW_AH_FREE = 0 };
+/* of MR; the last is EFA's own */
+enum {
+	RAW_MR_FREE = 1,
+	RAW_MR_QUERY = 3,
+	RAW_MR_REG_DMABUF = 4,
+	RAW_MR_REG = 5,
+	RAW_MR_IC = 0x1000
+};
 
 struct raw_attr {
 	uint16_t id, len, flags, reserved;
