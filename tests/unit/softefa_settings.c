@@ -133,6 +133,126 @@ Test(settings, reason_fits_a_short_buffer)
 	cr_assert(eq(int, err[5], '6'));
 }
 
+/* ---- profiles ---- */
+
+Test(settings, profile_changes_what_it_names)
+{
+	struct se_settings s = defaults(), want = defaults();
+	char err[160];
+
+	want.part_id = 0xefa4;
+	want.caps = 0x26f;
+	want.inline_size_ex = 80;
+	want.max_llq_size = 1 << 19;
+	want.speed_gbps = 400;
+	cr_assert(zero(int, se_settings_apply(&s, "profile=efa4", err, sizeof(err))));
+	cr_assert(same(&s, &want));
+}
+
+Test(settings, what_a_profile_names_can_be_changed_in_any_order)
+{
+	static const char *const lists[] = {"profile=efa3,inline_size_ex=64,max_qp=9",
+					    "inline_size_ex=64,profile=efa3,max_qp=9",
+					    "max_qp=9,inline_size_ex=64,profile=efa3"};
+	char err[160];
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct se_settings s = defaults();
+
+		cr_assert(zero(int, se_settings_apply(&s, lists[i], err, sizeof(err))));
+		cr_assert(eq(u32, s.part_id, 0xefa3));
+		cr_assert(eq(u32, s.inline_size_ex, 64));
+		cr_assert(eq(u32, s.max_qp, 9));
+	}
+}
+
+/* What each can, by the bits of the kernel's answer. */
+struct generation {
+	char name[8];
+	uint32_t part_id, can, cannot;
+	uint32_t inline_ex;
+};
+
+enum { READ = 1, WRITE = 0x20, UNSOLICITED = 0x40, IDS_64 = 0x200 };
+
+static struct generation generations[] = {
+	{"efa0", 0xefa0, 0, READ | WRITE | UNSOLICITED | IDS_64, 0},
+	{"efa1", 0xefa1, READ, WRITE | UNSOLICITED | IDS_64, 0},
+	{"efa2", 0xefa2, READ | WRITE | UNSOLICITED, IDS_64, 0},
+	{"efa3", 0xefa3, READ | WRITE | UNSOLICITED | IDS_64, 0, 80},
+	{"efa4", 0xefa4, READ | WRITE | UNSOLICITED | IDS_64, 0, 80},
+};
+
+ParameterizedTestParameters(settings, generations_differ_by_what_they_can)
+{
+	return cr_make_param_array(struct generation, generations,
+				   sizeof(generations) / sizeof(generations[0]));
+}
+
+ParameterizedTest(struct generation *g, settings, generations_differ_by_what_they_can)
+{
+	struct se_settings s = defaults();
+	char list[32], err[160];
+
+	snprintf(list, sizeof(list), "profile=%s", g->name);
+	cr_assert(zero(int, se_settings_apply(&s, list, err, sizeof(err))), "%s", err);
+	cr_assert(eq(u32, s.part_id, g->part_id));
+	cr_assert(eq(u32, s.caps & g->can, g->can));
+	cr_assert(zero(u32, s.caps & g->cannot));
+	cr_assert(eq(u32, s.inline_size_ex, g->inline_ex));
+	cr_assert(ge(u32, s.max_llq_size, s.max_sq_wr * (g->inline_ex ? 128u : 64u)));
+}
+
+Test(settings, unknown_profile_is_refused_with_those_there_are)
+{
+	struct se_settings s = defaults(), want = defaults();
+	char err[160];
+
+	cr_assert(eq(int, se_settings_apply(&s, "profile=efa5", err, sizeof(err)), -EINVAL));
+	cr_assert(zero(int, strcmp(err, "profile 'efa5' is none of: efa0 efa1 efa2 efa3 efa4")));
+	cr_assert(eq(int, se_settings_apply(&s, "profile=", err, sizeof(err)), -EINVAL));
+	cr_assert(same(&s, &want));
+}
+
+/* ---- faults ---- */
+
+Test(settings, faults_add_up)
+{
+	struct se_settings s = defaults();
+	char err[160];
+
+	cr_assert(zero(int, se_settings_apply(&s, "fault=dead dev=1,max_qp=9,fault=rnr", err,
+					      sizeof(err))));
+	cr_assert(zero(int, se_settings_apply(&s, "fault=overflow", err, sizeof(err))));
+	cr_assert(zero(int, strcmp(s.faults, "dead dev=1\nrnr\noverflow\n")));
+	cr_assert(eq(u32, s.max_qp, 9));
+}
+
+Test(settings, bad_fault_is_refused)
+{
+	struct se_settings s = defaults(), want = defaults();
+	char err[160];
+
+	cr_assert(eq(int, se_settings_apply(&s, "fault=status 0", err, sizeof(err)), -EINVAL));
+	cr_assert(ne(ptr, strstr(err, "1 ... 255"), NULL));
+	cr_assert(eq(int, se_settings_apply(&s, "fault=", err, sizeof(err)), -EINVAL));
+	cr_assert(eq(int, se_settings_apply(&s, "fault=# no", err, sizeof(err)), -EINVAL));
+	cr_assert(eq(int, se_settings_apply(&s, "fault=dead\nrnr", err, sizeof(err)), -EINVAL));
+	cr_assert(same(&s, &want));
+}
+
+Test(settings, faults_beyond_the_room_are_refused_and_those_before_stay)
+{
+	struct se_settings s = defaults();
+	char err[160] = "";
+	unsigned n = 0;
+
+	while (se_settings_apply(&s, "fault=dead dev=1 ms=1000", err, sizeof(err)) == 0)
+		cr_assert(lt(uint, ++n, SE_FAULTS_LEN));
+	cr_assert(ne(ptr, strstr(err, "longer than 1023 bytes"), NULL), "%s", err);
+	cr_assert(eq(sz, strlen(s.faults), n * strlen("dead dev=1 ms=1000\n")));
+}
+
 /* ---- domains ---- */
 
 struct domain {
