@@ -14,6 +14,7 @@
 
 #define CAP_CQ_NOTIFICATIONS (1u << 2)
 #define CAP_CQ_WITH_SGID     (1u << 3)
+#define CAP_REQ_ID_64        (1u << 9)
 
 static struct se_list with_channel = SE_LIST_INIT(with_channel);
 
@@ -28,6 +29,8 @@ static int attr_check(const struct se_cq_attr *a)
 	if (a->channel && !(set->caps & CAP_CQ_NOTIFICATIONS))
 		return -EOPNOTSUPP;
 	if (a->sgid && !(set->caps & CAP_CQ_WITH_SGID))
+		return -EOPNOTSUPP;
+	if (a->req_id_64 && !(set->caps & CAP_REQ_ID_64))
 		return -EOPNOTSUPP;
 	return 0;
 }

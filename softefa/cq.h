@@ -13,7 +13,8 @@ struct se_cq_attr {
 	uint32_t comp_vector;
 	uint64_t user; /* what events carry */
 	struct se_channel *channel;
-	bool sgid; /* report the GID of unknown senders */
+	bool sgid;      /* report the GID of unknown senders */
+	bool req_id_64; /* for QPs with 64-bit request ids */
 };
 
 struct se_cq {

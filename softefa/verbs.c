@@ -152,6 +152,7 @@ static int cq_args(struct se_cmd *c, struct se_cq_attr *a)
 		return -EINVAL;
 	a->entry_size = in.entry_size;
 	a->sgid = in.flags & SE_CQ_WITH_SGID;
+	a->req_id_64 = in.flags & SE_CQ_REQ_ID_64;
 	if (ch) {
 		a->channel = se_channel_find(c->ctx, (int)ch->data);
 		if (!a->channel)
