@@ -257,6 +257,7 @@ static void victim(void *arg)
 	MUST_0(raw_mr_reg(&mr, &n.dev, &n.pd, m->buf, BIG, RAW_ALL_ACCESS));
 	m->server = node_addr(&n);
 	m->server.mr = raw_sge(&mr, 0, BIG);
+	kids_await(&m->parent, 1);
 	node_ahn(&n, &m->client);
 	m->kid = 1;
 	pause();
@@ -273,9 +274,9 @@ Test(softefa_landing, receiver_dies_in_the_middle_of_a_write)
 	pid = kids_start(victim, m);
 	node_init(&n, &(struct node_attr){.bytes = BIG});
 	m->client = node_addr(&n);
+	m->parent = 1;
 	kids_await(&m->kid, 1);
 	memset(n.buf, 0x77, BIG);
-	/* Its own GID is that of the client: both are on device 0. */
 	wr = node_wr(&n, RAW_WRITE, &m->server, node_ahn(&n, &m->server), 0, BIG, 0);
 	cr_assert(eq(int, node_run(&n, &wr).status, 8));
 	cr_assert(eq(int, death_of(pid), SIGKILL));
@@ -326,10 +327,12 @@ Test(softefa_landing, sender_dies_in_the_middle_of_its_write)
 
 /* ---- overflow ---- */
 
-/* Two completions more than the queue has room for; nobody polls. */
+/* Two completions more than the queue has room for; the device is told of none that was read. */
 static void overflow(void *arg)
 {
+	unsigned seen = 0;
 	struct raw_wr wr;
+	struct raw_wc wc;
 	struct duo d;
 
 	dup2(*(int *)arg, STDERR_FILENO);
@@ -338,7 +341,9 @@ static void overflow(void *arg)
 	for (unsigned i = 0; i < 18; i++)
 		raw_post(&d.a.qp, &wr);
 	raw_ring(&d.a.qp);
-	kids_nap_us(3000000);
+	while (seen < 16)
+		seen += raw_cq_next(&d.a.scq, &wc);
+	kids_nap_us(1000000);
 }
 
 static void read_all(int fd, char *text, size_t len)
