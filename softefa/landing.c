@@ -22,6 +22,14 @@ static uint32_t gcd(uint32_t a, uint32_t b)
 	return a;
 }
 
+/* @mul or a number above it that permutes @n by multiplication. */
+static uint32_t coprime(uint32_t mul, uint32_t n)
+{
+	while (gcd(mul, n) != 1)
+		mul++;
+	return mul;
+}
+
 /* Bytes up to the end of the first line. */
 static uint32_t first_line(const struct se_move *m)
 {
@@ -45,9 +53,7 @@ void se_landing_lines(struct se_move *m, uint32_t mul, uint32_t add, uint32_t ga
 	l->odd = l->lines = true;
 	l->line_gap_us = gap_us;
 	l->add = add % n;
-	l->mul = 1 + mul % (n - 1);
-	while (gcd(l->mul, n) != 1)
-		l->mul++;
+	l->mul = coprime(1 + mul % (n - 1), n);
 }
 
 void se_landing_twice(struct se_move *m, uint32_t gap_us)
@@ -126,4 +132,44 @@ enum se_move_result se_landing_step(struct se_move *m)
 		return SE_MOVE_MORE;
 	}
 	return begin_again(m) ? SE_MOVE_MORE : SE_MOVE_DONE;
+}
+
+/* ---- from another host ---- */
+
+/* What is at @from lands, a line at a time if there are lines. */
+static enum se_move_result place_lines(const struct se_move *m, const uint8_t *data, uint32_t len)
+{
+	uint32_t skew = (uint32_t)(m->dst[0].addr + m->done) % LINE;
+	uint32_t n = (skew + len + LINE - 1) / LINE, mul = coprime(m->landing.mul, n);
+
+	for (uint32_t k = 0; k < n; k++) {
+		uint32_t i = (uint32_t)(((uint64_t)mul * k + m->landing.add) % n);
+		uint32_t from = i ? i * LINE - skew : 0;
+		uint32_t to = (i + 1) * LINE - skew < len ? (i + 1) * LINE - skew : len;
+
+		if (se_move_put(m, data + from, m->done + from, to - from) != SE_MOVE_DONE)
+			return SE_MOVE_BAD_DST;
+	}
+	return SE_MOVE_DONE;
+}
+
+enum se_move_result se_landing_place(struct se_move *m, const void *data, uint32_t len)
+{
+	const struct se_landing *l = &m->landing;
+	bool dies = l->die && m->done + (uint64_t)len >= l->die_at;
+	uint32_t now = dies ? l->die_at - m->done : len;
+	enum se_move_result result =
+		l->lines && now ? place_lines(m, data, now) : se_move_put(m, data, m->done, now);
+
+	if (result != SE_MOVE_DONE)
+		return result;
+	m->done += now;
+	die_if_due(m);
+	if (m->done < m->len)
+		return SE_MOVE_WAIT;
+	if (!begin_again(m))
+		return SE_MOVE_DONE;
+	m->asked = 0;
+	m->asked_any = false;
+	return SE_MOVE_WAIT;
 }

@@ -21,7 +21,11 @@ struct se_landing {
 	uint64_t not_before_us;
 };
 
-/* @mul, @add: any numbers; they make the order. Not for moves to several places. */
+/*
+ * Of what is pulled from another host, each piece has its lines permuted when it comes, without
+ * gaps; and it is asked for again to be placed twice.
+ *
+ * @mul, @add: any numbers; they make the order. Not for moves to several places. */
 void se_landing_lines(struct se_move *m, uint32_t mul, uint32_t add, uint32_t gap_us);
 void se_landing_twice(struct se_move *m, uint32_t gap_us);
 void se_landing_die(struct se_move *m, uint32_t at);

@@ -76,18 +76,24 @@ static enum se_move_result blame(int err, const struct iovec *dst, unsigned ndst
 	return SE_MOVE_BAD_SRC;
 }
 
-enum se_move_result se_move_place(struct se_move *m, const void *data, uint32_t len)
+enum se_move_result se_move_put(const struct se_move *m, const void *data, uint32_t from,
+				uint32_t len)
 {
 	struct iovec src = {(void *)(uintptr_t)data, len}, dst[SE_COPY_SPANS];
-	unsigned ndst;
+	unsigned ndst = dst_spans(dst, m, from, len);
 
-	if (m->into) {
+	return (len && !ndst) || se_copy_pull(getpid(), dst, ndst, &src, 1, len) ? SE_MOVE_BAD_DST
+										 : SE_MOVE_DONE;
+}
+
+enum se_move_result se_move_place(struct se_move *m, const void *data, uint32_t len)
+{
+	if (m->landing.odd)
+		return se_landing_place(m, data, len);
+	if (m->into)
 		memcpy(m->into + m->done, data, len);
-	} else {
-		ndst = dst_spans(dst, m, m->done, len);
-		if ((len && !ndst) || se_copy_pull(getpid(), dst, ndst, &src, 1, len))
-			return SE_MOVE_BAD_DST;
-	}
+	else if (se_move_put(m, data, m->done, len) != SE_MOVE_DONE)
+		return SE_MOVE_BAD_DST;
 	m->done += len;
 	return m->done == m->len ? SE_MOVE_DONE : SE_MOVE_WAIT;
 }

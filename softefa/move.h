@@ -49,8 +49,12 @@ struct se_move {
 enum se_move_result se_move_step(struct se_move *m);
 /* Move [@from, @from + @len) now; SE_MOVE_DONE when that went well. */
 enum se_move_result se_move_part(const struct se_move *m, uint32_t from, uint32_t len);
-/* landing.c: se_move_step() of a move that lands strangely. */
+/* The same with @len bytes at @data, in our own memory. */
+enum se_move_result se_move_put(const struct se_move *m, const void *data, uint32_t from,
+				uint32_t len);
+/* landing.c: se_move_step() and se_move_place() of a move that lands strangely. */
 enum se_move_result se_landing_step(struct se_move *m);
+enum se_move_result se_landing_place(struct se_move *m, const void *data, uint32_t len);
 /* The next @len bytes are at @data, in our own memory. SE_MOVE_WAIT: more are to come. */
 enum se_move_result se_move_place(struct se_move *m, const void *data, uint32_t len);
 /* It ends early. Whoever frees a move that was begun calls this. */

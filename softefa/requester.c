@@ -667,6 +667,7 @@ static void die(struct se_qp *qp)
 		if (!renewed)
 			se_fabric_qpn_renew((int)qp->obj.ctx->dev, qp->qpn);
 		renewed = true;
+		se_move_cancel(&tx->move);
 		wait_for_nobody(tx);
 	}
 }

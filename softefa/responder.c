@@ -436,7 +436,7 @@ static unsigned run_parked(struct se_qp *qp, uint64_t now_us)
 
 		if (!receive_posted(qp) && now_us < rx->rnr_deadline_us)
 			continue;
-		if (se_slot_remote(rx->slot) && se_recv_posted(qp))
+		if (se_slot_remote(rx->slot) && receive_posted(qp))
 			fetch(rx);
 		else
 			execute(rx, now_us);

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../lib/cmd.h"
 #include "../lib/kids.h"
 #include "../lib/node.h"
 
@@ -729,5 +730,61 @@ Test(softefa_tcp, child_of_a_host_is_in_nobodys_way)
 	cr_assert(zero(u32, status_of(&wr)));
 	kids_join(child);
 	cr_assert(zero(u32, status_of(&wr)));
+	end();
+}
+
+/* ---- faults ---- */
+
+/* Of what comes with the request, and of what is pulled: once each. */
+ParameterizedTestParameters(softefa_tcp, strange_landings_are_complete)
+{
+	static struct size sizes[] = {{1}, {200}, {4097}, {65536}, {65537}, {(1 << 20) + 7}};
+
+	return cr_make_param_array(struct size, sizes, sizeof(sizes) / sizeof(sizes[0]));
+}
+
+ParameterizedTest(struct size *s, softefa_tcp, strange_landings_are_complete)
+{
+	static struct cmd cmd;
+	struct raw_wr wr;
+
+	begin("fault=lines,fault=twice op=read nth=2", &(struct node_attr){0}, false);
+	wr = request(RAW_WRITE, 33, s->len);
+	node_fill(n.buf + 33, s->len, 1);
+	cr_assert(zero(uint, status_of(&wr)));
+	cr_assert(there_filled(m, 33, s->len, 1));
+	order(m, FILL, HALF, s->len, 2);
+	wr = request(RAW_READ, HALF, s->len);
+	for (unsigned i = 0; i < 2; i++) {
+		memset(n.buf + HALF, 0, s->len);
+		cr_assert(zero(uint, status_of(&wr)));
+		cr_assert(node_filled(n.buf + HALF, s->len, 2));
+	}
+	cmd_run(&cmd, 20, "$B/softefa stat --json");
+	cr_assert(cmd_says(&cmd, "\"duplicates\":1,"), "%s", cmd.out);
+	end();
+}
+
+/* As on one host, but what is left of its connection says only that it is silent. */
+Test(softefa_tcp, receiver_that_dies_in_the_middle_of_a_write_is_13)
+{
+	struct raw_wr wr;
+
+	begin("fault=die_placing 300001 op=write", &(struct node_attr){0}, false);
+	wr = request(RAW_WRITE, 0, 1 << 20);
+	cr_assert(eq(uint, status_of(&wr), 13));
+	kids_kill(there);
+	node_fini(&n);
+}
+
+Test(softefa_tcp, dead_device_is_15_and_then_13)
+{
+	struct raw_wr wr;
+
+	begin("timeout_ms=100,fault=dead ms=300", &(struct node_attr){0}, false);
+	wr = request(RAW_WRITE, 0, 64);
+	cr_assert(eq(uint, status_of(&wr), 15));
+	while (status_of(&wr))
+		;
 	end();
 }
