@@ -16,10 +16,17 @@
 
 static struct se_list channels = SE_LIST_INIT(channels);
 
-/* struct ib_uverbs_comp_event_desc */
+/* struct ib_uverbs_async_event_desc; struct ib_uverbs_comp_event_desc is the first field alone */
 struct event {
 	uint64_t user;
+	uint32_t type;
+	uint32_t reserved;
 };
+
+static size_t record(enum se_channel_kind kind)
+{
+	return kind == SE_CHANNEL_ASYNC ? sizeof(struct event) : sizeof(uint64_t);
+}
 
 static ino_t inode_of(int fd)
 {
@@ -49,24 +56,24 @@ static void sweep(void)
 		struct se_channel *ch = se_container(n, struct se_channel, node);
 		struct pollfd p = {.fd = ch->fd};
 
-		if (ch->cqs == 0 && (!usable(ch) || (poll(&p, 1, 0) == 1 && p.revents & POLLHUP)))
+		if (ch->users == 0 && (!usable(ch) || (poll(&p, 1, 0) == 1 && p.revents & POLLHUP)))
 			channel_free(ch);
 	}
 }
 
 /* Learn what one event in the queue counts for: SIOCOUTQ includes the kernel's overhead. */
-static int calibrate(int fd, int user_fd)
+static int calibrate(int fd, int user_fd, size_t len)
 {
 	struct event ev = {0};
 	int unit = 0;
 
-	if (send(fd, &ev, sizeof(ev), MSG_DONTWAIT) != sizeof(ev) || ioctl(fd, SIOCOUTQ, &unit) ||
-	    recv(user_fd, &ev, sizeof(ev), MSG_DONTWAIT) != sizeof(ev))
+	if (send(fd, &ev, len, MSG_DONTWAIT) != (ssize_t)len || ioctl(fd, SIOCOUTQ, &unit) ||
+	    recv(user_fd, &ev, len, MSG_DONTWAIT) != (ssize_t)len)
 		return -EIO;
 	return unit;
 }
 
-int se_channel_create(struct se_ctx *ctx)
+int se_channel_create(struct se_ctx *ctx, enum se_channel_kind kind)
 {
 	struct se_channel *ch;
 	int sv[2], rc;
@@ -76,7 +83,7 @@ int se_channel_create(struct se_ctx *ctx)
 		return -errno;
 	/* The application has the lower number, as it expects from a call that opens a file. */
 	sv[1] = se_private_fd_add(sv[1]);
-	rc = sv[1] < 0 ? sv[1] : calibrate(sv[1], sv[0]);
+	rc = sv[1] < 0 ? sv[1] : calibrate(sv[1], sv[0], record(kind));
 	ch = rc > 0 ? calloc(1, sizeof(*ch)) : NULL;
 	if (!ch) {
 		se_real.close(sv[0]);
@@ -84,6 +91,7 @@ int se_channel_create(struct se_ctx *ctx)
 		return rc < 0 ? rc : -ENOMEM;
 	}
 	ch->ctx = ctx;
+	ch->kind = kind;
 	ch->unit = rc;
 	ch->user_fd = sv[0];
 	ch->fd = sv[1];
@@ -92,7 +100,7 @@ int se_channel_create(struct se_ctx *ctx)
 	return sv[0];
 }
 
-struct se_channel *se_channel_find(struct se_ctx *ctx, int fd)
+struct se_channel *se_channel_find(struct se_ctx *ctx, enum se_channel_kind kind, int fd)
 {
 	ino_t ino = inode_of(fd);
 	struct se_list *n, *nx;
@@ -100,7 +108,7 @@ struct se_channel *se_channel_find(struct se_ctx *ctx, int fd)
 	se_list_each (n, nx, &channels) {
 		struct se_channel *ch = se_container(n, struct se_channel, node);
 
-		if (ch->ctx == ctx && ino && ch->user_ino == ino) {
+		if (ch->ctx == ctx && ch->kind == kind && ino && ch->user_ino == ino) {
 			ch->user_fd = fd;
 			return ch;
 		}
@@ -128,13 +136,14 @@ void se_channel_forget_all(void)
 		se_container(n, struct se_channel, node)->fd = -1;
 }
 
-int se_channel_send(struct se_channel *ch, uint64_t user)
+int se_channel_send(struct se_channel *ch, uint64_t user, uint32_t type)
 {
-	struct event ev = {user};
+	struct event ev = {.user = user, .type = type};
+	size_t len = record(ch->kind);
 
 	if (!usable(ch))
 		return -EPIPE;
-	if (send(ch->fd, &ev, sizeof(ev), MSG_DONTWAIT | MSG_NOSIGNAL) != sizeof(ev))
+	if (send(ch->fd, &ev, len, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)len)
 		return errno == EAGAIN ? -EAGAIN : -EPIPE;
 	ch->sent++;
 	return 0;
@@ -152,17 +161,18 @@ uint64_t se_channel_read_count(const struct se_channel *ch)
 uint32_t se_channel_purge(struct se_channel *ch, uint64_t user)
 {
 	uint64_t unread = ch->sent - se_channel_read_count(ch);
+	size_t len = record(ch->kind);
 	uint32_t purged = 0;
 	struct event ev;
 
 	if (inode_of(ch->user_fd) != ch->user_ino)
 		return 0;
 	/* Each unread event goes round once; the application may be reading at the same time. */
-	while (unread-- && recv(ch->user_fd, &ev, sizeof(ev), MSG_DONTWAIT) == sizeof(ev)) {
+	while (unread-- && recv(ch->user_fd, &ev, len, MSG_DONTWAIT) == (ssize_t)len) {
 		if (ev.user == user)
 			purged++;
 		else
-			se_channel_send(ch, ev.user);
+			se_channel_send(ch, ev.user, ev.type);
 	}
 	return purged;
 }

@@ -71,27 +71,28 @@ int se_cq_create(struct se_ctx *ctx, const struct se_cq_attr *attr, struct se_cq
 	cq->user = attr->user;
 	cq->channel = attr->channel;
 	if (cq->channel) {
-		cq->channel->cqs++;
+		cq->channel->users++;
 		se_list_append(&with_channel, &cq->with_channel);
 	}
+	se_async_init(&cq->async, ctx, attr->async, attr->user);
 	*out = cq;
 	return 0;
 }
 
-int se_cq_destroy(struct se_cq *cq, uint32_t *events)
+int se_cq_destroy(struct se_cq *cq, struct se_cq_read *read)
 {
 	struct se_ctx *ctx = cq->obj.ctx;
 
 	if (cq->obj.users)
 		return -EBUSY;
+	*read = (struct se_cq_read){0};
 	if (cq->channel) {
 		/* The library waits until as many are acknowledged: none may be left unread. */
-		*events = cq->events - se_channel_purge(cq->channel, cq->user);
-		cq->channel->cqs--;
+		read->completions = cq->events - se_channel_purge(cq->channel, cq->user);
+		cq->channel->users--;
 		se_list_remove(&cq->with_channel);
-	} else {
-		*events = 0;
 	}
+	read->async = se_async_fini(&cq->async);
 	se_doorbell_fini(&cq->db, &ctx->space);
 	se_region_fini(&cq->ring, &ctx->space);
 	se_fabric_uncount((int)ctx->dev, SE_COUNT_CQ);
@@ -143,7 +144,7 @@ static void notify(struct se_cq *cq)
 		return;
 	if (cq->events && se_channel_read_count(cq->channel) < cq->last_event)
 		return;
-	rc = se_channel_send(cq->channel, cq->user);
+	rc = se_channel_send(cq->channel, cq->user, 0);
 	cq->owed = rc == -EAGAIN;
 	if (rc)
 		return;

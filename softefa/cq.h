@@ -3,6 +3,7 @@
 #ifndef SE_CQ_H
 #define SE_CQ_H
 
+#include "async.h"
 #include "channel.h"
 #include "ctx.h"
 #include "desc.h"
@@ -13,8 +14,9 @@ struct se_cq_attr {
 	uint32_t comp_vector;
 	uint64_t user; /* what events carry */
 	struct se_channel *channel;
-	bool sgid;      /* report the GID of unknown senders */
-	bool req_id_64; /* for QPs with 64-bit request ids */
+	struct se_channel *async; /* NULL: the context's */
+	bool sgid;                /* report the GID of unknown senders */
+	bool req_id_64;           /* for QPs with 64-bit request ids */
 };
 
 struct se_cq {
@@ -35,11 +37,17 @@ struct se_cq {
 	uint64_t last_event; /* the channel's count when the last of them was sent */
 	uint32_t seen_db;
 	bool owed; /* an event that found no room */
+	struct se_async async;
 };
 
 int se_cq_create(struct se_ctx *ctx, const struct se_cq_attr *attr, struct se_cq **out);
-/* -EBUSY, or 0 with the number of events the application has read for this CQ. */
-int se_cq_destroy(struct se_cq *cq, uint32_t *events);
+/* Events that the application has read. */
+struct se_cq_read {
+	uint32_t completions, async;
+};
+
+/* -EBUSY, or 0 with what was read of this CQ. */
+int se_cq_destroy(struct se_cq *cq, struct se_cq_read *read);
 /* After fork(): only its memory goes. */
 void se_cq_forget(struct se_cq *cq);
 

@@ -125,10 +125,10 @@ static void destroy(struct se_obj *obj)
 		se_ah_destroy(se_container(obj, struct se_ah, obj));
 		break;
 	case SE_CQ:
-		se_cq_destroy(se_container(obj, struct se_cq, obj), &(uint32_t){0});
+		se_cq_destroy(se_container(obj, struct se_cq, obj), &(struct se_cq_read){0});
 		break;
 	case SE_QP:
-		se_qp_destroy(se_container(obj, struct se_qp, obj));
+		se_qp_destroy(se_container(obj, struct se_qp, obj), &(uint32_t){0});
 		break;
 	}
 }

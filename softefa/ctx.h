@@ -33,6 +33,8 @@ struct se_ctx {
 	pid_t pid; /* of the process that opened it */
 	dev_t st_dev;
 	ino_t st_ino;
+	bool fatal;               /* the device is gone */
+	struct se_channel *async; /* the first for asynchronous events; NULL: none yet */
 	struct se_space space;
 	struct se_obj **obj; /* by handle */
 	uint32_t nobj, low_free;

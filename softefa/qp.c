@@ -144,6 +144,7 @@ int se_qp_create(struct se_ctx *ctx, const struct se_qp_attr *attr, struct se_qp
 	qp->send_cq->obj.users++;
 	qp->recv_cq->obj.users++;
 	se_list_append(&se_qps, &qp->node);
+	se_async_init(&qp->async, ctx, attr->async, attr->user);
 	*out = qp;
 	return 0;
 
@@ -153,7 +154,7 @@ fail:
 	return rc;
 }
 
-int se_qp_destroy(struct se_qp *qp)
+void se_qp_destroy(struct se_qp *qp, uint32_t *events)
 {
 	struct se_ctx *ctx = qp->obj.ctx;
 
@@ -166,10 +167,10 @@ int se_qp_destroy(struct se_qp *qp)
 	qp->pd->obj.users--;
 	qp->send_cq->obj.users--;
 	qp->recv_cq->obj.users--;
+	*events = se_async_fini(&qp->async);
 	queues_fini(qp);
 	se_ctx_del(&qp->obj);
 	free(qp);
-	return 0;
 }
 
 void se_qp_forget(struct se_qp *qp)
@@ -288,6 +289,7 @@ void se_qp_fail(struct se_qp *qp)
 {
 	qp->state = SE_ERR;
 	qp->failed = true;
+	se_async_raise(&qp->async, SE_EVENT_QP_FATAL);
 }
 
 void se_qp_flush(struct se_qp *qp)

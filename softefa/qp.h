@@ -34,6 +34,8 @@ struct se_qp_attr {
 	uint32_t sq_bytes, rq_bytes;
 	bool unsolicited;
 	bool req_id_64;
+	uint64_t user;            /* what events say */
+	struct se_channel *async; /* NULL: the context's */
 };
 
 struct se_sq {
@@ -72,6 +74,7 @@ struct se_qp {
 	struct se_doorbell db; /* SQ at +0, RQ at +SE_RQ_DB */
 	struct se_sq sq;
 	struct se_rq rq;
+	struct se_async async;
 };
 
 #define SE_RQ_DB 8
@@ -79,8 +82,8 @@ struct se_qp {
 extern struct se_list se_qps;
 
 int se_qp_create(struct se_ctx *ctx, const struct se_qp_attr *attr, struct se_qp **out);
-/* Afterwards nothing completes for it any more. */
-int se_qp_destroy(struct se_qp *qp);
+/* Afterwards nothing completes for it any more. Tells how many events of it were read. */
+void se_qp_destroy(struct se_qp *qp, uint32_t *events);
 /* After fork(): only its memory goes. */
 void se_qp_forget(struct se_qp *qp);
 

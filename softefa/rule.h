@@ -70,6 +70,10 @@ enum se_rule_key {
 	  "the bytes land 64-byte line by line, in any order") \
 	X(REFUSE, "refuse", "pd mr ah cq qp", 0, 4, SE_KEYS_EVENT | 1u << SE_KEY_error, \
 	  "an object of this kind cannot be made") \
+	X(EVENT, "event", "qp_fatal cq_err device_fatal port_err port_active", 0, 4, \
+	  SE_KEYS_EVENT | SE_KEYS_QP, \
+	  "a request raises this event of its queue pair, the queue's CQ, device or port; with " \
+	  "the fatal ones all that is posted there is flushed") \
 	X(OVERFLOW, "overflow", "", 0, 0, 1u << SE_KEY_dev | 1u << SE_KEY_ms, \
 	  "a completion for a full queue aborts the process; without: it waits for room") \
 	X(DIE_PLACING, "die_placing", "BYTES", 0, 1u << 30, SE_KEYS_EVENT | SE_KEYS_QP, \

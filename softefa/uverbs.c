@@ -139,7 +139,7 @@ static int run(struct se_cmd *c, int fd)
 	const struct method *m = find(&c->hdr);
 	int rc;
 
-	if (c->ctx->dead)
+	if (c->ctx->dead || c->ctx->fatal)
 		return -EIO;
 	if (!m)
 		return -EPROTONOSUPPORT;

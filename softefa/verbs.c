@@ -101,7 +101,7 @@ int se_verbs_destroy_ah(struct se_cmd *c)
 int se_verbs_create_channel(struct se_cmd *c)
 {
 	struct ib_uverbs_create_comp_channel_resp r = {0};
-	int fd = se_channel_create(c->ctx), rc;
+	int fd = se_channel_create(c->ctx, SE_CHANNEL_COMPLETIONS), rc;
 
 	if (fd < 0)
 		return fd;
@@ -112,28 +112,45 @@ int se_verbs_create_channel(struct se_cmd *c)
 	return rc;
 }
 
-/* No event is ever raised, but the fd can be waited for like any other. */
 int se_verbs_alloc_async_fd(struct se_cmd *c)
 {
-	int fd = se_channel_create(c->ctx), rc;
+	int fd = se_channel_create(c->ctx, SE_CHANNEL_ASYNC), rc;
 
 	if (fd < 0)
 		return fd;
+	if (!c->ctx->async) {
+		c->ctx->async = se_channel_find(c->ctx, SE_CHANNEL_ASYNC, fd);
+		c->ctx->async->users++; /* for as long as the context lives */
+	}
 	rc = se_cmd_out_handle(c, UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE, (uint64_t)fd);
 	if (rc)
 		se_real.close(fd);
 	return rc;
 }
 
+/* The channel in an optional attribute; NULL without. */
+static int channel_arg(struct se_cmd *c, uint16_t id, enum se_channel_kind kind,
+		       struct se_channel **out)
+{
+	struct se_cmd_attr *a = se_cmd_find(c, id);
+
+	*out = a ? se_channel_find(c->ctx, kind, (int)a->data) : NULL;
+	return a && !*out ? -EBADF : 0;
+}
+
 static int cq_args(struct se_cmd *c, struct se_cq_attr *a)
 {
 	struct se_abi_cq_in in;
-	struct se_cmd_attr *ch = se_cmd_find(c, UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL);
 	uint32_t flags;
 	int rc;
 
 	memset(a, 0, sizeof(*a));
 	rc = se_cmd_in(c, UVERBS_ATTR_CREATE_CQ_CQE, &a->cqe, sizeof(a->cqe));
+	if (!rc)
+		rc = channel_arg(c, UVERBS_ATTR_CREATE_CQ_COMP_CHANNEL, SE_CHANNEL_COMPLETIONS,
+				 &a->channel);
+	if (!rc)
+		rc = channel_arg(c, UVERBS_ATTR_CREATE_CQ_EVENT_FD, SE_CHANNEL_ASYNC, &a->async);
 	if (!rc)
 		rc = se_cmd_in(c, UVERBS_ATTR_CREATE_CQ_USER_HANDLE, &a->user, sizeof(a->user));
 	if (!rc)
@@ -153,11 +170,6 @@ static int cq_args(struct se_cmd *c, struct se_cq_attr *a)
 	a->entry_size = in.entry_size;
 	a->sgid = in.flags & SE_CQ_WITH_SGID;
 	a->req_id_64 = in.flags & SE_CQ_REQ_ID_64;
-	if (ch) {
-		a->channel = se_channel_find(c->ctx, (int)ch->data);
-		if (!a->channel)
-			return -EINVAL;
-	}
 	return 0;
 }
 
@@ -188,19 +200,24 @@ int se_verbs_create_cq(struct se_cmd *c)
 	if (!rc)
 		rc = se_cmd_out_handle(c, UVERBS_ATTR_CREATE_CQ_HANDLE, cq->obj.handle);
 	if (rc)
-		se_cq_destroy(cq, &(uint32_t){0});
+		se_cq_destroy(cq, &(struct se_cq_read){0});
 	return rc;
 }
 
 int se_verbs_destroy_cq(struct se_cmd *c)
 {
 	struct ib_uverbs_destroy_cq_resp r = {0};
+	struct se_cq_read read;
 	struct se_obj *o;
 	int rc = se_cmd_in_object(c, UVERBS_ATTR_DESTROY_CQ_HANDLE, SE_CQ, &o);
 
 	if (!rc)
-		rc = se_cq_destroy(OBJ(se_cq, o), &r.comp_events_reported);
-	return rc ? rc : se_cmd_out(c, UVERBS_ATTR_DESTROY_CQ_RESP, &r, sizeof(r));
+		rc = se_cq_destroy(OBJ(se_cq, o), &read);
+	if (rc)
+		return rc;
+	r.comp_events_reported = read.completions;
+	r.async_events_reported = read.async;
+	return se_cmd_out(c, UVERBS_ATTR_DESTROY_CQ_RESP, &r, sizeof(r));
 }
 
 /* ---- QP ---- */
@@ -246,6 +263,10 @@ static int qp_args(struct se_cmd *c, struct se_qp_attr *a)
 
 	memset(a, 0, sizeof(*a));
 	rc = qp_objects(c, a);
+	if (!rc)
+		rc = channel_arg(c, UVERBS_ATTR_CREATE_QP_EVENT_FD, SE_CHANNEL_ASYNC, &a->async);
+	if (!rc)
+		rc = se_cmd_in(c, UVERBS_ATTR_CREATE_QP_USER_HANDLE, &a->user, sizeof(a->user));
 	if (!rc)
 		rc = se_cmd_in(c, UVERBS_ATTR_CREATE_QP_CAP, &a->cap, sizeof(a->cap));
 	if (!rc)
@@ -303,7 +324,7 @@ int se_verbs_create_qp(struct se_cmd *c)
 		return rc;
 	rc = qp_answer(c, qp);
 	if (rc)
-		se_qp_destroy(qp);
+		se_qp_destroy(qp, &(uint32_t){0});
 	se_engine_kick();
 	return rc;
 }
@@ -315,7 +336,7 @@ int se_verbs_destroy_qp(struct se_cmd *c)
 	int rc = se_cmd_in_object(c, UVERBS_ATTR_DESTROY_QP_HANDLE, SE_QP, &o);
 
 	if (!rc)
-		rc = se_qp_destroy(OBJ(se_qp, o));
+		se_qp_destroy(OBJ(se_qp, o), &r.events_reported);
 	/* Requests of others that lost their QP are to be answered. */
 	se_engine_kick();
 	return rc ? rc : se_cmd_out(c, UVERBS_ATTR_DESTROY_QP_RESP, &r, sizeof(r));

@@ -177,10 +177,10 @@ Test(softefa_object, channel_of_a_completion_queue_must_be_one_of_the_context)
 	MUST_0(raw_channel(&other.dev, &fd));
 	cr_assert(eq(int,
 		     raw_cq_create(&cq, &n.dev, &(struct raw_cq_attr){.depth = 4, .channel = fd}),
-		     -EINVAL));
+		     -EBADF));
 	cr_assert(eq(int,
 		     raw_cq_create(&cq, &n.dev, &(struct raw_cq_attr){.depth = 4, .channel = 1}),
-		     -EINVAL));
+		     -EBADF));
 	node_fini(&other);
 	node_fini(&n);
 }

@@ -8,7 +8,9 @@
 #include <dlfcn.h>
 #include <infiniband/efadv.h>
 #include <infiniband/verbs.h>
+#include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,6 +34,11 @@ TestSuite(softefa_verbs, .timeout = 60);
 	X(int, ibv_destroy_cq, (struct ibv_cq *)) \
 	X(int, ibv_get_cq_event, (struct ibv_comp_channel *, struct ibv_cq **, void **)) \
 	X(void, ibv_ack_cq_events, (struct ibv_cq *, unsigned)) \
+	X(int, ibv_get_async_event, (struct ibv_context *, struct ibv_async_event *)) \
+	X(void, ibv_ack_async_event, (struct ibv_async_event *)) \
+	X(struct ibv_mr *, ibv_reg_dmabuf_mr, \
+	  (struct ibv_pd *, uint64_t, size_t, uint64_t, int, int)) \
+	X(int, efadv_query_mr, (struct ibv_mr *, struct efadv_mr_attr *, uint32_t)) \
 	X(void, ibv_free_device_list, (struct ibv_device **)) \
 	X(int, ibv_dealloc_pd, (struct ibv_pd *)) \
 	X(int, ibv_dereg_mr, (struct ibv_mr *)) \
@@ -359,6 +366,75 @@ Test(softefa_verbs, events_are_delivered_and_the_queue_is_destroyed_without_a_ha
 			cr_assert(zero(int, ibv_req_notify_cq(s.cq, 0)));
 		}
 	}
+	self_fini(&s);
+}
+
+/* Destroying waits for the acknowledgement of what was read, and of nothing else. */
+Test(softefa_verbs, asynchronous_event_is_read_and_its_objects_are_destroyed)
+{
+	struct ibv_async_event ev;
+	struct self s;
+
+	node_settings("fault=event cq_err nth=1,fault=event qp_fatal nth=2");
+	load();
+	self_init(&s, &(struct self_attr){.sq = 16});
+	recv_one(&s, 1);
+	ibv_wr_start(s.ex);
+	send_one(&s, 2, 8);
+	cr_assert(zero(int, ibv_wr_complete(s.ex)));
+	cr_assert(zero(int, CALL(ibv_get_async_event)(s.ctx, &ev)));
+	cr_assert(eq(int, (int)ev.event_type, IBV_EVENT_CQ_ERR));
+	cr_assert(eq(ptr, ev.element.cq, s.cq));
+	CALL(ibv_ack_async_event)(&ev);
+	ibv_wr_start(s.ex);
+	send_one(&s, 3, 8);
+	cr_assert(zero(int, ibv_wr_complete(s.ex)));
+	cr_assert(zero(int, CALL(ibv_get_async_event)(s.ctx, &ev)));
+	cr_assert(eq(int, (int)ev.event_type, IBV_EVENT_QP_FATAL));
+	cr_assert(eq(ptr, ev.element.qp, s.qp));
+	CALL(ibv_ack_async_event)(&ev);
+	self_fini(&s);
+}
+
+Test(softefa_verbs, unread_asynchronous_event_does_not_hold_up_a_destruction)
+{
+	struct self s;
+
+	node_settings("fault=event qp_fatal");
+	load();
+	self_init(&s, &(struct self_attr){.sq = 16});
+	ibv_wr_start(s.ex);
+	send_one(&s, 2, 8);
+	cr_assert(zero(int, ibv_wr_complete(s.ex)));
+	kids_nap_us(20000);
+	self_fini(&s);
+}
+
+/* ---- dma-bufs ---- */
+
+Test(softefa_verbs, dma_buf_is_registered_and_asked_about)
+{
+	struct efadv_mr_attr attr = {.comp_mask = 1, .ic_id_validity = 9};
+	int fd = memfd_create("tests-dmabuf", MFD_CLOEXEC);
+	struct ibv_mr *mr;
+	struct self s;
+
+	node_settings(NULL);
+	load();
+	self_init(&s, &(struct self_attr){.sq = 16});
+	cr_assert(zero(int, ftruncate(fd, 2 * LEN)));
+	mr = CALL(ibv_reg_dmabuf_mr)(s.pd, 100, LEN, LEN + 100, fd, IBV_ACCESS_LOCAL_WRITE);
+	cr_assert(ne(ptr, mr, NULL), "%s", strerror(errno));
+	close(fd);
+	if (CALL(efadv_query_mr)) {
+		cr_assert(zero(int, CALL(efadv_query_mr)(mr, &attr, sizeof(attr))));
+		cr_assert(zero(u32, attr.comp_mask));
+		cr_assert(zero(u16, attr.ic_id_validity));
+	}
+	cr_assert(zero(int, CALL(ibv_dereg_mr)(mr)));
+	cr_assert(eq(ptr, CALL(ibv_reg_dmabuf_mr)(s.pd, 0, LEN, 0, fd, IBV_ACCESS_LOCAL_WRITE),
+		     NULL));
+	cr_assert(eq(int, errno, EBADF));
 	self_fini(&s);
 }
 

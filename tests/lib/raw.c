@@ -241,6 +241,19 @@ int raw_channel(const struct raw_dev *d, int *fd)
 	return rc;
 }
 
+int raw_async(const struct raw_dev *d, int *fd)
+{
+	struct raw_attr *handle;
+	struct raw_cmd c;
+	int rc;
+
+	raw_cmd_init(&c, RAW_ASYNC, 0);
+	handle = raw_cmd_handle(&c, 0, 0);
+	rc = raw_cmd_run(d->sys, d->fd, &c);
+	*fd = (int)handle->data;
+	return rc;
+}
+
 static int cq_map(struct raw_cq *cq, const struct raw_dev *d, const uint8_t *uhw)
 {
 	cq->ring_len = get64(uhw, 16);
@@ -272,6 +285,8 @@ int raw_cq_create(struct raw_cq *cq, const struct raw_dev *d, const struct raw_c
 	raw_cmd_out(&c, RAW_UHW_OUT, uhw, sizeof(uhw));
 	if (attr->channel)
 		raw_cmd_handle(&c, 3, (uint32_t)attr->channel);
+	if (attr->async)
+		raw_cmd_handle(&c, 7, (uint32_t)attr->async);
 	memset(cq, 0, sizeof(*cq));
 	rc = raw_cmd_run(d->sys, d->fd, &c);
 	if (rc)
@@ -409,6 +424,8 @@ int raw_qp_create(struct raw_qp *qp, const struct raw_dev *d, const struct raw_p
 	raw_cmd_handle(&c, 4, scq->handle);
 	raw_cmd_handle(&c, 5, rcq->handle);
 	raw_cmd_u64(&c, 7, (uintptr_t)qp);
+	if (attr->async)
+		raw_cmd_handle(&c, 12, (uint32_t)attr->async);
 	raw_cmd_in(&c, 8, cap, sizeof(cap));
 	raw_cmd_u64(&c, 9, attr->type);
 	raw_cmd_out(&c, 13, cap_out, sizeof(cap_out));

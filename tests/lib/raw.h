@@ -81,6 +81,7 @@ struct raw_cq_attr {
 	uint32_t depth; /* a power of two */
 	uint32_t entry; /* bytes; 0: 32 */
 	int channel;    /* fd; 0: none */
+	int async;      /* fd; 0: the context's */
 	uint64_t user;  /* what its events say */
 	bool sgid, req_id_64;
 };
@@ -97,6 +98,8 @@ struct raw_cq {
 };
 
 int raw_channel(const struct raw_dev *d, int *fd);
+/* For asynchronous events, of 16 bytes each; the first is where those go that name none. */
+int raw_async(const struct raw_dev *d, int *fd);
 int raw_cq_create(struct raw_cq *cq, const struct raw_dev *d, const struct raw_cq_attr *attr);
 /* @events, if not NULL: how many of its events the device thinks were read. */
 int raw_cq_destroy(struct raw_cq *cq, const struct raw_dev *d, uint32_t *events);
@@ -126,6 +129,7 @@ struct raw_qp_attr {
 	uint32_t stride; /* 0: 64 */
 	uint32_t max_inline;
 	bool unsolicited, req_id_64;
+	int async; /* fd; 0: the context's */
 };
 
 struct raw_qp {
