@@ -1,190 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Two hosts: this process and a child with other addresses, which the adapter connects by TCP. What
- * holds on one host holds between two.
- */
+/* Two hosts, which the adapter connects by TCP: what holds on one host holds between two. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "../lib/cmd.h"
+#include "../lib/hosts.h"
 #include "../lib/kids.h"
-#include "../lib/node.h"
 
 TestSuite(softefa_tcp, .timeout = 120);
 
-enum { BUF = 32 << 20, HALF = BUF / 2 };
+enum { BUF = HOSTS_BUF, HALF = HOSTS_HALF };
 
-/* ---- the other host ---- */
+static struct hosts h;
 
-enum order { FILL, FILLED, RECV, WAIT, QUIET, DEREG, FAIL, LEAVE };
-
-struct meeting {
-	atomic_uint asked, done;
-	uint16_t port[2]; /* here, there */
-	struct node_attr attr;
-	bool strangers; /* no AH for us */
-	struct node_addr here, there;
-	/* the order under way */
-	enum order order;
-	uint64_t off;
-	uint32_t len, seed;
-	struct raw_wc wc;
-	bool answer;
-};
-
-static void set_address(uint16_t port)
+static void begin(const char *settings, const struct node_attr *attr)
 {
-	char text[32];
-
-	snprintf(text, sizeof(text), "127.0.0.1:%u", port);
-	setenv("SOFTEFA_ADDRESS", text, 1);
-}
-
-static void obey(struct meeting *m, struct node *n)
-{
-	switch (m->order) {
-	case FILL:
-		node_fill(n->buf + m->off, m->len, m->seed);
-		break;
-	case FILLED:
-		m->answer = node_filled(n->buf + m->off, m->len, m->seed);
-		break;
-	case RECV:
-		node_recv(n, (uint16_t)m->seed, m->off, m->len);
-		break;
-	case WAIT:
-		m->wc = node_wait(&n->rcq);
-		break;
-	case QUIET:
-		m->answer = node_quiet(&n->rcq, m->len);
-		break;
-	case DEREG:
-		MUST_0(raw_mr_dereg(&n->mr, &n->dev));
-		break;
-	case FAIL:
-		MUST_0(raw_qp_to(&n->qp, &n->dev, RAW_ERR));
-		break;
-	case LEAVE:
-		node_fini(n);
-		break;
-	}
-}
-
-static void other_host(void *arg)
-{
-	struct meeting *m = arg;
-	struct node n;
-
-	set_address(m->port[1]);
-	node_init(&n, &m->attr);
-	m->there = node_addr(&n);
-	m->done = 1;
-	kids_await(&m->asked, 2);
-	if (!m->strangers)
-		node_ahn(&n, &m->here);
-	m->done = 2;
-	for (unsigned step = 3;; step++) {
-		kids_await(&m->asked, step);
-		obey(m, &n);
-		m->done = step;
-		if (m->order == LEAVE)
-			return;
-	}
-}
-
-static void order(struct meeting *m, enum order what, uint64_t off, uint32_t len, uint32_t seed)
-{
-	m->order = what;
-	m->off = off;
-	m->len = len;
-	m->seed = seed;
-	kids_await(&m->done, ++m->asked);
-}
-
-static bool there_filled(struct meeting *m, uint64_t off, uint32_t len, uint32_t seed)
-{
-	order(m, FILLED, off, len, seed);
-	return m->answer;
-}
-
-static struct raw_wc there_wait(struct meeting *m)
-{
-	order(m, WAIT, 0, 0, 0);
-	return m->wc;
-}
-
-/* ---- this host ---- */
-
-static struct meeting *m;
-static struct node n;
-static uint16_t ahn;
-static pid_t there;
-
-/* Nobody else gets it soon: the kernel hands them out in turn. */
-static uint16_t free_port(void)
-{
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t len = sizeof(a);
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-	MUST(fd >= 0 && bind(fd, (struct sockaddr *)&a, len) == 0, "no port");
-	MUST(getsockname(fd, (struct sockaddr *)&a, &len) == 0, "no port");
-	close(fd);
-	return ntohs(a.sin_port);
-}
-
-static void begin(const char *settings, const struct node_attr *attr, bool strangers)
-{
-	node_settings(settings);
-	m = kids_share(sizeof(*m));
-	m->port[0] = free_port();
-	m->port[1] = free_port();
-	m->attr = *attr;
-	m->attr.bytes = BUF;
-	m->strangers = strangers;
-	there = kids_start(other_host, m);
-	set_address(m->port[0]);
-	node_init(&n, &m->attr);
-	m->here = node_addr(&n);
-	m->asked = 1;
-	kids_await(&m->done, 1);
-	m->asked = 2;
-	kids_await(&m->done, 2);
-	ahn = node_ahn(&n, &m->there);
-}
-
-static void end(void)
-{
-	order(m, LEAVE, 0, 0, 0);
-	kids_join(there);
-	node_fini(&n);
-}
-
-static struct raw_wr request(enum raw_op op, uint64_t off, uint32_t len)
-{
-	return node_wr(&n, op, &m->there, ahn, off, len, off);
-}
-
-static unsigned status_of(const struct raw_wr *wr)
-{
-	return node_run(&n, wr).status;
+	hosts_begin(&h, &(struct hosts_attr){.settings = settings, .node = *attr});
 }
 
 Test(softefa_tcp, hosts_have_different_addresses)
 {
-	begin(NULL, &(struct node_attr){0}, false);
-	cr_assert(ne(int, memcmp(&m->here.gid, &m->there.gid, sizeof(m->here.gid)), 0));
-	cr_assert(eq(int, m->there.gid.b[12] << 8 | m->there.gid.b[13], m->port[1]));
-	end();
+	begin(NULL, &(struct node_attr){0});
+	cr_assert(ne(int, memcmp(&h.here.gid, &h.there.gid, sizeof(h.here.gid)), 0));
+	cr_assert(eq(int, h.there.gid.b[12] << 8 | h.there.gid.b[13], h.port[1]));
+	hosts_end(&h);
 }
 
 /* ---- data ---- */
@@ -207,21 +53,21 @@ ParameterizedTest(struct size *s, softefa_tcp, write_and_read)
 {
 	struct raw_wr wr;
 
-	begin(NULL, &(struct node_attr){0}, false);
-	node_fill(n.buf, s->len, 7);
-	order(m, FILL, s->len, 1, 99); /* the byte after */
-	wr = request(RAW_WRITE, 0, s->len);
-	cr_assert(zero(u32, status_of(&wr)));
-	cr_assert(there_filled(m, 0, s->len, 7));
-	cr_assert(there_filled(m, s->len, 1, 99));
+	begin(NULL, &(struct node_attr){0});
+	node_fill(h.n.buf, s->len, 7);
+	hosts_order(&h, HOSTS_FILL, s->len, 1, 99); /* the byte after */
+	wr = hosts_wr(&h, RAW_WRITE, 0, s->len);
+	cr_assert(zero(u32, hosts_run(&h, &wr)));
+	cr_assert(hosts_order(&h, HOSTS_FILLED, 0, s->len, 7));
+	cr_assert(hosts_order(&h, HOSTS_FILLED, s->len, 1, 99));
 
-	order(m, FILL, HALF, s->len, 8);
-	node_fill(n.buf + HALF + s->len, 1, 98);
-	wr = request(RAW_READ, HALF, s->len);
-	cr_assert(zero(u32, status_of(&wr)));
-	cr_assert(node_filled(n.buf + HALF, s->len, 8));
-	cr_assert(node_filled(n.buf + HALF + s->len, 1, 98));
-	end();
+	hosts_order(&h, HOSTS_FILL, HALF, s->len, 8);
+	node_fill(h.n.buf + HALF + s->len, 1, 98);
+	wr = hosts_wr(&h, RAW_READ, HALF, s->len);
+	cr_assert(zero(u32, hosts_run(&h, &wr)));
+	cr_assert(node_filled(h.n.buf + HALF, s->len, 8));
+	cr_assert(node_filled(h.n.buf + HALF + s->len, 1, 98));
+	hosts_end(&h);
 }
 
 ParameterizedTestParameters(softefa_tcp, send)
@@ -236,40 +82,40 @@ ParameterizedTest(struct size *s, softefa_tcp, send)
 	struct raw_wr wr;
 	struct raw_wc wc;
 
-	begin(NULL, &(struct node_attr){0}, false);
-	order(m, RECV, 4096, 8928, 5);
-	node_fill(n.buf, s->len, 3);
-	wr = request(RAW_SEND, 0, s->len);
+	begin(NULL, &(struct node_attr){0});
+	hosts_order(&h, HOSTS_RECV, 4096, 8928, 5);
+	node_fill(h.n.buf, s->len, 3);
+	wr = hosts_wr(&h, RAW_SEND, 0, s->len);
 	wr.imm_on = true;
 	wr.imm = 0x12345678;
-	cr_assert(zero(u32, status_of(&wr)));
-	wc = there_wait(m);
+	cr_assert(zero(u32, hosts_run(&h, &wr)));
+	wc = hosts_wait(&h);
 	cr_assert(zero(u8, wc.status));
 	cr_assert(eq(u64, wc.req_id, 5));
 	cr_assert(eq(u32, wc.len, s->len));
 	cr_assert(wc.has_imm);
 	cr_assert(eq(u32, wc.imm, 0x12345678));
-	cr_assert(eq(u16, wc.src_qpn, m->here.qpn));
+	cr_assert(eq(u16, wc.src_qpn, h.here.qpn));
 	cr_assert(ne(u16, wc.ahn, RAW_AHN_UNKNOWN));
-	cr_assert(there_filled(m, 4096, s->len, 3));
-	end();
+	cr_assert(hosts_order(&h, HOSTS_FILLED, 4096, s->len, 3));
+	hosts_end(&h);
 }
 
 Test(softefa_tcp, inline_bytes_go_along)
 {
 	struct raw_wr wr;
 
-	begin(NULL, &(struct node_attr){0}, false);
-	order(m, RECV, 0, 64, 1);
-	wr = request(RAW_SEND, 0, 0);
+	begin(NULL, &(struct node_attr){0});
+	hosts_order(&h, HOSTS_RECV, 0, 64, 1);
+	wr = hosts_wr(&h, RAW_SEND, 0, 0);
 	wr.data = "inline";
 	wr.data_len = 6;
-	node_fill(n.buf, 6, 4);
-	wr.data = n.buf;
-	cr_assert(zero(u32, status_of(&wr)));
-	cr_assert(eq(u32, there_wait(m).len, 6));
-	cr_assert(there_filled(m, 0, 6, 4));
-	end();
+	node_fill(h.n.buf, 6, 4);
+	wr.data = h.n.buf;
+	cr_assert(zero(u32, hosts_run(&h, &wr)));
+	cr_assert(eq(u32, hosts_wait(&h).len, 6));
+	cr_assert(hosts_order(&h, HOSTS_FILLED, 0, 6, 4));
+	hosts_end(&h);
 }
 
 /* All kinds at once, more than fits any buffer, both small and large. */
@@ -278,45 +124,45 @@ Test(softefa_tcp, many_at_once)
 	enum { N = 64, PIECE = HALF / N };
 	bool seen[N] = {false};
 
-	begin("reorder=16", &(struct node_attr){0}, false);
-	node_fill(n.buf, HALF, 1);
-	order(m, FILL, HALF, HALF, 2);
+	begin("reorder=16", &(struct node_attr){0});
+	node_fill(h.n.buf, HALF, 1);
+	hosts_order(&h, HOSTS_FILL, HALF, HALF, 2);
 	for (unsigned round = 0; round < 4; round++) {
 		memset(seen, 0, sizeof(seen));
 		for (unsigned i = 0; i < N; i++) {
 			uint64_t off = (uint64_t)(i % 2 ? HALF : 0) + (i / 2) * 2 * PIECE;
-			struct raw_wr wr = request(i % 2 ? RAW_READ : RAW_WRITE, off,
-						   i % 8 < 2 ? 4096 : 2 * PIECE);
+			struct raw_wr wr = hosts_wr(&h, i % 2 ? RAW_READ : RAW_WRITE, off,
+						    i % 8 < 2 ? 4096 : 2 * PIECE);
 
 			wr.req_id = (uint16_t)i;
-			node_post(&n, &wr);
+			node_post(&h.n, &wr);
 		}
 		for (unsigned i = 0; i < N; i++) {
-			struct raw_wc wc = node_wait_status(&n.scq, 0);
+			struct raw_wc wc = node_wait_status(&h.n.scq, 0);
 
 			cr_assert(lt(u64, wc.req_id, N));
 			cr_assert(not(seen[wc.req_id]));
 			seen[wc.req_id] = true;
 		}
 	}
-	cr_assert(there_filled(m, 0, 4096, 1));
-	end();
+	cr_assert(hosts_order(&h, HOSTS_FILLED, 0, 4096, 1));
+	hosts_end(&h);
 }
 
 Test(softefa_tcp, large_ones_hold_their_bytes)
 {
 	struct raw_wr wr;
 
-	begin(NULL, &(struct node_attr){0}, false);
-	node_fill(n.buf, HALF, 1);
+	begin(NULL, &(struct node_attr){0});
+	node_fill(h.n.buf, HALF, 1);
 	for (unsigned i = 0; i < 16; i++) {
-		wr = request(RAW_WRITE, i * (HALF / 16), HALF / 16);
-		node_post(&n, &wr);
+		wr = hosts_wr(&h, RAW_WRITE, i * (HALF / 16), HALF / 16);
+		node_post(&h.n, &wr);
 	}
 	for (unsigned i = 0; i < 16; i++)
-		node_wait_status(&n.scq, 0);
-	cr_assert(there_filled(m, 0, HALF, 1));
-	end();
+		node_wait_status(&h.n.scq, 0);
+	cr_assert(hosts_order(&h, HOSTS_FILLED, 0, HALF, 1));
+	hosts_end(&h);
 }
 
 Test(softefa_tcp, immediate_of_an_unsolicited_write)
@@ -324,18 +170,18 @@ Test(softefa_tcp, immediate_of_an_unsolicited_write)
 	struct raw_wr wr;
 	struct raw_wc wc;
 
-	begin(NULL, &(struct node_attr){.unsolicited = true}, false);
-	node_fill(n.buf, 100000, 1);
-	wr = request(RAW_WRITE, 0, 100000);
+	begin(NULL, &(struct node_attr){.unsolicited = true});
+	node_fill(h.n.buf, 100000, 1);
+	wr = hosts_wr(&h, RAW_WRITE, 0, 100000);
 	wr.imm_on = true;
 	wr.imm = 77;
-	cr_assert(zero(u32, status_of(&wr)));
-	wc = there_wait(m);
+	cr_assert(zero(u32, hosts_run(&h, &wr)));
+	wc = hosts_wait(&h);
 	cr_assert(eq(u32, wc.imm, 77));
 	cr_assert(wc.unsolicited);
 	cr_assert(eq(u32, wc.len, 100000));
-	cr_assert(there_filled(m, 0, 100000, 1));
-	end();
+	cr_assert(hosts_order(&h, HOSTS_FILLED, 0, 100000, 1));
+	hosts_end(&h);
 }
 
 /* ---- waiting for a receive ---- */
@@ -344,17 +190,17 @@ static void parked(enum raw_op op, uint32_t len)
 {
 	struct raw_wr wr;
 
-	begin(NULL, &(struct node_attr){.rnr = 7 + 1}, false);
-	node_fill(n.buf, len, 1);
-	wr = request(op, 0, len);
+	begin(NULL, &(struct node_attr){.rnr = 7 + 1});
+	node_fill(h.n.buf, len, 1);
+	wr = hosts_wr(&h, op, 0, len);
 	wr.imm_on = op == RAW_WRITE;
-	node_post(&n, &wr);
-	cr_assert(node_quiet(&n.scq, 100));
-	order(m, RECV, op == RAW_SEND ? 0 : HALF, len, 9);
-	node_wait_status(&n.scq, 0);
-	cr_assert(eq(u64, there_wait(m).req_id, 9));
-	cr_assert(there_filled(m, 0, len, 1));
-	end();
+	node_post(&h.n, &wr);
+	cr_assert(node_quiet(&h.n.scq, 100));
+	hosts_order(&h, HOSTS_RECV, op == RAW_SEND ? 0 : HALF, len, 9);
+	node_wait_status(&h.n.scq, 0);
+	cr_assert(eq(u64, hosts_wait(&h).req_id, 9));
+	cr_assert(hosts_order(&h, HOSTS_FILLED, 0, len, 1));
+	hosts_end(&h);
 }
 
 Test(softefa_tcp, send_waits_for_a_receive)
@@ -381,25 +227,24 @@ Test(softefa_tcp, what_waits_is_void_when_its_sender_is_gone)
 {
 	struct raw_wr wr;
 
-	begin(NULL, &(struct node_attr){.rnr = 7 + 1}, false);
-	wr = request(RAW_SEND, 0, 100);
-	node_post(&n, &wr);
-	cr_assert(node_quiet(&n.scq, 100));
-	MUST_0(raw_qp_destroy(&n.qp, &n.dev));
-	order(m, RECV, 0, 100, 9);
-	order(m, QUIET, 0, 100, 0);
-	cr_assert(m->answer);
-	end();
+	begin(NULL, &(struct node_attr){.rnr = 7 + 1});
+	wr = hosts_wr(&h, RAW_SEND, 0, 100);
+	node_post(&h.n, &wr);
+	cr_assert(node_quiet(&h.n.scq, 100));
+	MUST_0(raw_qp_destroy(&h.n.qp, &h.n.dev));
+	hosts_order(&h, HOSTS_RECV, 0, 100, 9);
+	cr_assert(hosts_order(&h, HOSTS_QUIET, 0, 100, 0));
+	hosts_end(&h);
 }
 
 Test(softefa_tcp, retries_end)
 {
 	struct raw_wr wr;
 
-	begin(NULL, &(struct node_attr){.rnr = 1 + 1}, false);
-	wr = request(RAW_SEND, 0, 100);
-	cr_assert(eq(u32, status_of(&wr), 10));
-	end();
+	begin(NULL, &(struct node_attr){.rnr = 1 + 1});
+	wr = hosts_wr(&h, RAW_SEND, 0, 100);
+	cr_assert(eq(u32, hosts_run(&h, &wr), 10));
+	hosts_end(&h);
 }
 
 /* ---- errors ---- */
@@ -431,8 +276,8 @@ ParameterizedTest(struct error *e, softefa_tcp, errors_are_those_of_one_host)
 {
 	struct raw_wr wr;
 
-	begin(NULL, &(struct node_attr){0}, e->strangers);
-	wr = request(e->op, 0, e->len);
+	hosts_begin(&h, &(struct hosts_attr){.strangers = e->strangers});
+	wr = hosts_wr(&h, e->op, 0, e->len);
 	if (strcmp(e->what, "rkey") == 0)
 		wr.remote.key ^= 1;
 	else if (strcmp(e->what, "range") == 0)
@@ -444,9 +289,9 @@ ParameterizedTest(struct error *e, softefa_tcp, errors_are_those_of_one_host)
 	else if (strcmp(e->what, "qkey") == 0)
 		wr.qkey++;
 	else if (strcmp(e->what, "receive") == 0)
-		order(m, RECV, 0, e->len - 1, 0);
-	cr_assert(eq(u32, status_of(&wr), e->status), "%s", e->what);
-	end();
+		hosts_order(&h, HOSTS_RECV, 0, e->len - 1, 0);
+	cr_assert(eq(u32, hosts_run(&h, &wr), e->status), "%s", e->what);
+	hosts_end(&h);
 }
 
 Test(softefa_tcp, memory_that_goes_away_under_a_large_write)
@@ -454,18 +299,18 @@ Test(softefa_tcp, memory_that_goes_away_under_a_large_write)
 	struct raw_wr wr;
 	struct raw_wc wc;
 
-	begin(NULL, &(struct node_attr){0}, false);
+	begin(NULL, &(struct node_attr){0});
 	for (unsigned i = 0; i < 8; i++) {
-		wr = request(RAW_WRITE, 0, HALF);
-		node_post(&n, &wr);
+		wr = hosts_wr(&h, RAW_WRITE, 0, HALF);
+		node_post(&h.n, &wr);
 	}
-	order(m, DEREG, 0, 0, 0);
+	hosts_order(&h, HOSTS_DEREG, 0, 0, 0);
 	for (unsigned i = 0; i < 8; i++) {
-		wc = node_wait(&n.scq);
+		wc = node_wait(&h.n.scq);
 		MUST(wc.status == 0 || wc.status == 7, "%u", wc.status);
 	}
 	cr_assert(eq(u8, wc.status, 7), "the last came too late");
-	end();
+	hosts_end(&h);
 }
 
 Test(softefa_tcp, queue_pair_that_fails_under_a_large_write)
@@ -473,18 +318,18 @@ Test(softefa_tcp, queue_pair_that_fails_under_a_large_write)
 	struct raw_wr wr;
 	struct raw_wc wc;
 
-	begin(NULL, &(struct node_attr){0}, false);
+	begin(NULL, &(struct node_attr){0});
 	for (unsigned i = 0; i < 8; i++) {
-		wr = request(RAW_WRITE, 0, HALF);
-		node_post(&n, &wr);
+		wr = hosts_wr(&h, RAW_WRITE, 0, HALF);
+		node_post(&h.n, &wr);
 	}
-	order(m, FAIL, 0, 0, 0);
+	hosts_order(&h, HOSTS_FAIL, 0, 0, 0);
 	for (unsigned i = 0; i < 8; i++) {
-		wc = node_wait(&n.scq);
+		wc = node_wait(&h.n.scq);
 		MUST(wc.status == 0 || wc.status == 8 || wc.status == 9, "%u", wc.status);
 	}
 	cr_assert(ne(u8, wc.status, 0), "the last came too late");
-	end();
+	hosts_end(&h);
 }
 
 /* ---- datagrams ---- */
@@ -494,17 +339,17 @@ Test(softefa_tcp, datagram)
 	struct raw_wr wr;
 	struct raw_wc wc;
 
-	begin(NULL, &(struct node_attr){.type = RAW_UD}, false);
-	order(m, RECV, 0, 4096, 1);
-	node_fill(n.buf, 100, 1);
-	wr = request(RAW_SEND, 0, 100);
-	cr_assert(zero(u32, status_of(&wr)));
-	wc = there_wait(m);
+	begin(NULL, &(struct node_attr){.type = RAW_UD});
+	hosts_order(&h, HOSTS_RECV, 0, 4096, 1);
+	node_fill(h.n.buf, 100, 1);
+	wr = hosts_wr(&h, RAW_SEND, 0, 100);
+	cr_assert(zero(u32, hosts_run(&h, &wr)));
+	wc = hosts_wait(&h);
 	cr_assert(eq(u32, wc.len, 100 + RAW_GRH));
-	cr_assert(there_filled(m, RAW_GRH, 100, 1));
+	cr_assert(hosts_order(&h, HOSTS_FILLED, RAW_GRH, 100, 1));
 	wr.qpn = 0x7777;
-	cr_assert(zero(u32, status_of(&wr)));
-	end();
+	cr_assert(zero(u32, hosts_run(&h, &wr)));
+	hosts_end(&h);
 }
 
 /* ---- ends ---- */
@@ -514,15 +359,15 @@ Test(softefa_tcp, nobody_at_the_address)
 	struct node_addr nobody;
 	struct raw_wr wr;
 
-	begin("timeout_ms=300", &(struct node_attr){0}, false);
-	nobody = m->there;
+	begin("timeout_ms=300", &(struct node_attr){0});
+	nobody = h.there;
 	nobody.gid.b[11] = 77; /* 127.0.0.77 */
-	wr = node_wr(&n, RAW_WRITE, &nobody, node_ahn(&n, &nobody), 0, 100, 0);
-	cr_assert(eq(u32, status_of(&wr), 15));
+	wr = node_wr(&h.n, RAW_WRITE, &nobody, node_ahn(&h.n, &nobody), 0, 100, 0);
+	cr_assert(eq(u32, hosts_run(&h, &wr), 15));
 	/* That did not disturb the other. */
-	wr = request(RAW_WRITE, 0, 100);
-	cr_assert(zero(u32, status_of(&wr)));
-	end();
+	wr = hosts_wr(&h, RAW_WRITE, 0, 100);
+	cr_assert(zero(u32, hosts_run(&h, &wr)));
+	hosts_end(&h);
 }
 
 /* What nobody takes does not hold up what others would. */
@@ -532,51 +377,51 @@ Test(softefa_tcp, unreachable_host_is_in_nobodys_way)
 	struct raw_wr wr;
 	struct raw_wc wc;
 
-	begin("timeout_ms=2000", &(struct node_attr){0}, false);
-	nobody = m->there;
+	begin("timeout_ms=2000", &(struct node_attr){0});
+	nobody = h.there;
 	nobody.gid.b[11] = 77;
-	wr = node_wr(&n, RAW_WRITE, &nobody, node_ahn(&n, &nobody), 0, 100, 0);
+	wr = node_wr(&h.n, RAW_WRITE, &nobody, node_ahn(&h.n, &nobody), 0, 100, 0);
 	wr.req_id = 1;
-	node_post(&n, &wr);
-	wr = request(RAW_WRITE, 0, 100);
+	node_post(&h.n, &wr);
+	wr = hosts_wr(&h, RAW_WRITE, 0, 100);
 	wr.req_id = 2;
-	node_post(&n, &wr);
-	wc = node_wait(&n.scq);
+	node_post(&h.n, &wr);
+	wc = node_wait(&h.n.scq);
 	cr_assert(eq(u64, wc.req_id, 2));
 	cr_assert(zero(u8, wc.status));
-	wc = node_wait(&n.scq);
+	wc = node_wait(&h.n.scq);
 	cr_assert(eq(u64, wc.req_id, 1));
 	cr_assert(eq(u8, wc.status, 15));
-	end();
+	hosts_end(&h);
 }
 
 Test(softefa_tcp, killed_peer)
 {
 	struct raw_wr wr;
 
-	begin("timeout_ms=500", &(struct node_attr){.rnr = 7 + 1}, false);
-	wr = request(RAW_SEND, 0, 100);
-	node_post(&n, &wr);
-	cr_assert(node_quiet(&n.scq, 100));
-	kids_kill(there);
-	node_wait_status(&n.scq, 13);
+	begin("timeout_ms=500", &(struct node_attr){.rnr = 7 + 1});
+	wr = hosts_wr(&h, RAW_SEND, 0, 100);
+	node_post(&h.n, &wr);
+	cr_assert(node_quiet(&h.n.scq, 100));
+	kids_kill(h.pid);
+	node_wait_status(&h.n.scq, 13);
 	/* Nobody is left on its host. */
-	cr_assert(eq(u32, status_of(&wr), 15));
-	node_fini(&n);
+	cr_assert(eq(u32, hosts_run(&h, &wr), 15));
+	node_fini(&h.n);
 }
 
 Test(softefa_tcp, peer_that_leaves_in_good_order)
 {
 	struct raw_wr wr;
 
-	begin("timeout_ms=500", &(struct node_attr){.rnr = 7 + 1}, false);
-	wr = request(RAW_SEND, 0, 100);
-	node_post(&n, &wr);
-	cr_assert(node_quiet(&n.scq, 100));
-	order(m, LEAVE, 0, 0, 0);
-	node_wait_status(&n.scq, 9);
-	kids_join(there);
-	node_fini(&n);
+	begin("timeout_ms=500", &(struct node_attr){.rnr = 7 + 1});
+	wr = hosts_wr(&h, RAW_SEND, 0, 100);
+	node_post(&h.n, &wr);
+	cr_assert(node_quiet(&h.n.scq, 100));
+	hosts_order(&h, HOSTS_LEAVE, 0, 0, 0);
+	node_wait_status(&h.n.scq, 9);
+	kids_join(h.pid);
+	node_fini(&h.n);
 }
 
 /* Its kernel answers for it. */
@@ -584,15 +429,15 @@ Test(softefa_tcp, stopped_peer_is_only_late)
 {
 	struct raw_wr wr;
 
-	begin("timeout_ms=300", &(struct node_attr){0}, false);
-	wr = request(RAW_WRITE, 0, 100);
-	cr_assert(zero(u32, status_of(&wr)));
-	kill(there, SIGSTOP);
-	node_post(&n, &wr);
-	cr_assert(node_quiet(&n.scq, 1000));
-	kill(there, SIGCONT);
-	node_wait_status(&n.scq, 0);
-	end();
+	begin("timeout_ms=300", &(struct node_attr){0});
+	wr = hosts_wr(&h, RAW_WRITE, 0, 100);
+	cr_assert(zero(u32, hosts_run(&h, &wr)));
+	kill(h.pid, SIGSTOP);
+	node_post(&h.n, &wr);
+	cr_assert(node_quiet(&h.n.scq, 1000));
+	kill(h.pid, SIGCONT);
+	node_wait_status(&h.n.scq, 0);
+	hosts_end(&h);
 }
 
 /* ---- strangers ---- */
@@ -601,7 +446,7 @@ static int dial(uint16_t port)
 {
 	struct sockaddr_in a = {.sin_family = AF_INET,
 				.sin_port = htons(port),
-				.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+				.sin_addr.s_addr = htonl(0x7f000002)};
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	struct timeval t = {.tv_sec = KIDS_WAIT_MS / 1000};
 
@@ -641,19 +486,19 @@ Test(softefa_tcp, strangers_are_hung_up_on)
 	struct raw_wr wr;
 	int fd;
 
-	begin("timeout_ms=300,log=0", &(struct node_attr){0}, false);
-	fd = dial(m->port[1]);
+	begin("timeout_ms=300,log=0", &(struct node_attr){0});
+	fd = dial(h.port[1]);
 	cr_assert(hangs_up(fd), "one who says nothing");
-	fd = dial(m->port[1]);
+	fd = dial(h.port[1]);
 	send(fd, http, sizeof(http), MSG_NOSIGNAL);
 	cr_assert(hangs_up(fd));
-	fd = dial(m->port[1]);
+	fd = dial(h.port[1]);
 	memcpy(other_domain, hello, sizeof(hello));
 	send(fd, other_domain, sizeof(other_domain), MSG_NOSIGNAL);
 	cr_assert(hangs_up(fd));
-	wr = request(RAW_WRITE, 0, 100000);
-	cr_assert(zero(u32, status_of(&wr)));
-	end();
+	wr = hosts_wr(&h, RAW_WRITE, 0, 100000);
+	cr_assert(zero(u32, hosts_run(&h, &wr)));
+	hosts_end(&h);
 }
 
 struct bad_frame {
@@ -692,8 +537,8 @@ ParameterizedTest(struct bad_frame *f, softefa_tcp, frames_that_make_no_sense)
 	struct raw_wr wr;
 	int fd;
 
-	begin("timeout_ms=300,log=0", &(struct node_attr){0}, false);
-	fd = dial(m->port[1]);
+	begin("timeout_ms=300,log=0", &(struct node_attr){0});
+	fd = dial(h.port[1]);
 	friend(fd);
 	memcpy(bytes, f->bytes, sizeof(f->bytes));
 	MUST(send(fd, bytes, f->len, MSG_NOSIGNAL) == (ssize_t)f->len, "cannot send");
@@ -705,9 +550,9 @@ ParameterizedTest(struct bad_frame *f, softefa_tcp, frames_that_make_no_sense)
 	} else {
 		cr_assert(hangs_up(fd));
 	}
-	wr = request(RAW_WRITE, 0, 100000);
-	cr_assert(zero(u32, status_of(&wr)));
-	end();
+	wr = hosts_wr(&h, RAW_WRITE, 0, 100000);
+	cr_assert(zero(u32, hosts_run(&h, &wr)));
+	hosts_end(&h);
 }
 
 /* ---- fork ---- */
@@ -723,14 +568,14 @@ Test(softefa_tcp, child_of_a_host_is_in_nobodys_way)
 	struct raw_wr wr;
 	pid_t child;
 
-	begin(NULL, &(struct node_attr){0}, false);
-	wr = request(RAW_WRITE, 0, 1 << 20);
-	cr_assert(zero(u32, status_of(&wr)));
+	begin(NULL, &(struct node_attr){0});
+	wr = hosts_wr(&h, RAW_WRITE, 0, 1 << 20);
+	cr_assert(zero(u32, hosts_run(&h, &wr)));
 	child = kids_start(idle_child, NULL);
-	cr_assert(zero(u32, status_of(&wr)));
+	cr_assert(zero(u32, hosts_run(&h, &wr)));
 	kids_join(child);
-	cr_assert(zero(u32, status_of(&wr)));
-	end();
+	cr_assert(zero(u32, hosts_run(&h, &wr)));
+	hosts_end(&h);
 }
 
 /* ---- faults ---- */
@@ -748,21 +593,21 @@ ParameterizedTest(struct size *s, softefa_tcp, strange_landings_are_complete)
 	static struct cmd cmd;
 	struct raw_wr wr;
 
-	begin("fault=lines,fault=twice op=read nth=2", &(struct node_attr){0}, false);
-	wr = request(RAW_WRITE, 33, s->len);
-	node_fill(n.buf + 33, s->len, 1);
-	cr_assert(zero(uint, status_of(&wr)));
-	cr_assert(there_filled(m, 33, s->len, 1));
-	order(m, FILL, HALF, s->len, 2);
-	wr = request(RAW_READ, HALF, s->len);
+	begin("fault=lines,fault=twice op=read nth=2", &(struct node_attr){0});
+	wr = hosts_wr(&h, RAW_WRITE, 33, s->len);
+	node_fill(h.n.buf + 33, s->len, 1);
+	cr_assert(zero(uint, hosts_run(&h, &wr)));
+	cr_assert(hosts_order(&h, HOSTS_FILLED, 33, s->len, 1));
+	hosts_order(&h, HOSTS_FILL, HALF, s->len, 2);
+	wr = hosts_wr(&h, RAW_READ, HALF, s->len);
 	for (unsigned i = 0; i < 2; i++) {
-		memset(n.buf + HALF, 0, s->len);
-		cr_assert(zero(uint, status_of(&wr)));
-		cr_assert(node_filled(n.buf + HALF, s->len, 2));
+		memset(h.n.buf + HALF, 0, s->len);
+		cr_assert(zero(uint, hosts_run(&h, &wr)));
+		cr_assert(node_filled(h.n.buf + HALF, s->len, 2));
 	}
 	cmd_run(&cmd, 20, "$B/softefa stat --json");
 	cr_assert(cmd_says(&cmd, "\"duplicates\":1,"), "%s", cmd.out);
-	end();
+	hosts_end(&h);
 }
 
 /* As on one host, but what is left of its connection says only that it is silent. */
@@ -770,21 +615,21 @@ Test(softefa_tcp, receiver_that_dies_in_the_middle_of_a_write_is_13)
 {
 	struct raw_wr wr;
 
-	begin("fault=die_placing 300001 op=write", &(struct node_attr){0}, false);
-	wr = request(RAW_WRITE, 0, 1 << 20);
-	cr_assert(eq(uint, status_of(&wr), 13));
-	kids_kill(there);
-	node_fini(&n);
+	begin("fault=die_placing 300001 op=write", &(struct node_attr){0});
+	wr = hosts_wr(&h, RAW_WRITE, 0, 1 << 20);
+	cr_assert(eq(uint, hosts_run(&h, &wr), 13));
+	kids_kill(h.pid);
+	node_fini(&h.n);
 }
 
 Test(softefa_tcp, dead_device_is_15_and_then_13)
 {
 	struct raw_wr wr;
 
-	begin("timeout_ms=100,fault=dead ms=300", &(struct node_attr){0}, false);
-	wr = request(RAW_WRITE, 0, 64);
-	cr_assert(eq(uint, status_of(&wr), 15));
-	while (status_of(&wr))
+	begin("timeout_ms=100,fault=dead ms=300", &(struct node_attr){0});
+	wr = hosts_wr(&h, RAW_WRITE, 0, 64);
+	cr_assert(eq(uint, hosts_run(&h, &wr), 15));
+	while (hosts_run(&h, &wr))
 		;
-	end();
+	hosts_end(&h);
 }

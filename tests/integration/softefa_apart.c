@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Two hosts in network namespaces of their own, with a cable between them that can be cut. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+
+#include "../lib/hosts.h"
+#include "../lib/kids.h"
+
+TestSuite(softefa_apart, .timeout = 120);
+
+enum { TIMEOUT_US = 500000, PATIENCE_US = 10 * TIMEOUT_US }; /* generous to a busy machine */
+
+static struct hosts h;
+
+static void begin(const struct node_attr *attr)
+{
+	hosts_begin(&h, &(struct hosts_attr){
+				.settings = "timeout_ms=500", .node = *attr, .apart = true});
+}
+
+static void must_work(void)
+{
+	struct raw_wr wr = hosts_wr(&h, RAW_WRITE, 0, 1 << 20);
+
+	node_fill(h.n.buf, 1 << 20, 1);
+	hosts_order(&h, HOSTS_FILL, 0, 1 << 20, 2);
+	cr_assert(zero(u32, hosts_run(&h, &wr)));
+	cr_assert(hosts_order(&h, HOSTS_FILLED, 0, 1 << 20, 1));
+	wr = hosts_wr(&h, RAW_READ, HOSTS_HALF, 1 << 20);
+	hosts_order(&h, HOSTS_FILL, HOSTS_HALF, 1 << 20, 3);
+	cr_assert(zero(u32, hosts_run(&h, &wr)));
+	cr_assert(node_filled(h.n.buf + HOSTS_HALF, 1 << 20, 3));
+}
+
+/* Requests that are answered again, some time after the cable was mended. */
+static void must_recover(void)
+{
+	struct raw_wr wr = hosts_wr(&h, RAW_WRITE, 0, 100);
+	int64_t until = kids_now_us() + PATIENCE_US;
+
+	hosts_cable(&h, true);
+	while (hosts_run(&h, &wr) && kids_now_us() < until)
+		kids_nap_us(1000);
+	must_work();
+}
+
+Test(softefa_apart, data)
+{
+	begin(&(struct node_attr){0});
+	must_work();
+	hosts_end(&h);
+}
+
+static void cut_under(enum raw_op op)
+{
+	enum { N = 8 };
+	unsigned lost = 0;
+	int64_t start;
+
+	begin(&(struct node_attr){0});
+	must_work();
+	for (unsigned i = 0; i < N; i++) {
+		struct raw_wr wr = hosts_wr(&h, op, 0, HOSTS_HALF);
+
+		node_post(&h.n, &wr);
+	}
+	hosts_cable(&h, false);
+	start = kids_now_us();
+	for (unsigned i = 0; i < N; i++) {
+		unsigned status = node_wait(&h.n.scq).status;
+
+		MUST(status == 0 || status == 13, "%u", status);
+		lost += status == 13;
+	}
+	cr_assert(lt(i64, kids_now_us() - start, PATIENCE_US));
+	cr_assert(ne(u32, lost, 0), "the cable was cut too late");
+	must_recover();
+	hosts_end(&h);
+}
+
+Test(softefa_apart, cable_is_cut_under_writes)
+{
+	cut_under(RAW_WRITE);
+}
+
+Test(softefa_apart, cable_is_cut_under_reads)
+{
+	cut_under(RAW_READ);
+}
+
+/* Nothing is under way that TCP itself would miss. */
+Test(softefa_apart, cable_is_cut_while_a_send_waits_for_a_receive)
+{
+	struct raw_wr wr;
+	int64_t start;
+
+	begin(&(struct node_attr){.rnr = 7 + 1});
+	must_work();
+	wr = hosts_wr(&h, RAW_SEND, 0, 100);
+	node_post(&h.n, &wr);
+	cr_assert(node_quiet(&h.n.scq, 1500));
+	hosts_cable(&h, false);
+	start = kids_now_us();
+	node_wait_status(&h.n.scq, 13);
+	cr_assert(lt(i64, kids_now_us() - start, PATIENCE_US));
+	must_recover();
+	/* Whoever posts a receive now does not get what was given up. */
+	hosts_order(&h, HOSTS_RECV, 0, 100, 0);
+	cr_assert(hosts_order(&h, HOSTS_QUIET, 0, 100, 0));
+	hosts_end(&h);
+}
+
+Test(softefa_apart, host_that_never_answered_is_unreachable)
+{
+	struct raw_wr wr;
+	int64_t start;
+
+	begin(&(struct node_attr){0});
+	hosts_cable(&h, false);
+	start = kids_now_us();
+	wr = hosts_wr(&h, RAW_WRITE, 0, 100);
+	cr_assert(eq(u32, hosts_run(&h, &wr), 15));
+	cr_assert(ge(i64, kids_now_us() - start, TIMEOUT_US));
+	cr_assert(lt(i64, kids_now_us() - start, PATIENCE_US));
+	must_recover();
+	hosts_end(&h);
+}
