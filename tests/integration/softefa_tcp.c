@@ -237,6 +237,37 @@ Test(softefa_tcp, what_waits_is_void_when_its_sender_is_gone)
 	hosts_end(&h);
 }
 
+/* It took a receive to no avail: whoever comes next gets that one, and each is used once. */
+Test(softefa_tcp, what_is_void_takes_no_receive)
+{
+	struct node other;
+	struct raw_wr wr;
+
+	begin(NULL, &(struct node_attr){.rnr = 7 + 1});
+	node_init(&other, &(struct node_attr){.with = &h.n, .rnr = 7 + 1});
+	node_fill(h.n.buf, 100, 1);
+	wr = node_wr(&other, RAW_SEND, &h.there, h.ahn, 0, 100, 0);
+	node_post(&other, &wr);
+	cr_assert(node_quiet(&other.scq, 100));
+	wr = hosts_wr(&h, RAW_SEND, 0, 100);
+	node_post(&h.n, &wr);
+	cr_assert(node_quiet(&h.n.scq, 100));
+	MUST_0(raw_qp_destroy(&other.qp, &other.dev));
+	hosts_order(&h, HOSTS_RECV_2, 0, 100, 5);
+	node_wait_status(&h.n.scq, 0);
+	node_fill(h.n.buf, 100, 2);
+	cr_assert(zero(u32, hosts_run(&h, &wr)));
+	for (unsigned i = 0; i < 2; i++) {
+		struct raw_wc wc = hosts_wait(&h);
+
+		cr_assert(zero(u8, wc.status));
+		cr_assert(eq(u64, wc.req_id, 5 + i));
+		cr_assert(hosts_order(&h, HOSTS_FILLED, i * 100, 100, 1 + i));
+	}
+	node_fini(&other);
+	hosts_end(&h);
+}
+
 Test(softefa_tcp, retries_end)
 {
 	struct raw_wr wr;
@@ -419,6 +450,20 @@ Test(softefa_tcp, peer_that_leaves_in_good_order)
 	node_post(&h.n, &wr);
 	cr_assert(node_quiet(&h.n.scq, 100));
 	hosts_order(&h, HOSTS_LEAVE, 0, 0, 0);
+	node_wait_status(&h.n.scq, 9);
+	kids_join(h.pid);
+	node_fini(&h.n);
+}
+
+Test(softefa_tcp, peer_that_exits_with_all_open)
+{
+	struct raw_wr wr;
+
+	begin("timeout_ms=500", &(struct node_attr){.rnr = 7 + 1});
+	wr = hosts_wr(&h, RAW_SEND, 0, 100);
+	node_post(&h.n, &wr);
+	cr_assert(node_quiet(&h.n.scq, 100));
+	hosts_order(&h, HOSTS_EXIT, 0, 0, 0);
 	node_wait_status(&h.n.scq, 9);
 	kids_join(h.pid);
 	node_fini(&h.n);

@@ -27,7 +27,7 @@ struct hosts_meeting {
 	bool answer;
 };
 
-enum { WAIT = HOSTS_LEAVE + 1 };
+enum { WAIT = HOSTS_EXIT + 1 };
 
 /* ---- network ---- */
 
@@ -84,6 +84,10 @@ static void obey(struct hosts_meeting *m, struct node *n)
 	case HOSTS_RECV:
 		node_recv(n, (uint16_t)m->seed, m->off, m->len);
 		break;
+	case HOSTS_RECV_2:
+		node_recv(n, (uint16_t)m->seed, m->off, m->len);
+		node_recv(n, (uint16_t)(m->seed + 1), m->off + m->len, m->len);
+		break;
 	case WAIT:
 		m->wc = node_wait(&n->rcq);
 		break;
@@ -98,6 +102,8 @@ static void obey(struct hosts_meeting *m, struct node *n)
 		break;
 	case HOSTS_LEAVE:
 		node_fini(n);
+		break;
+	case HOSTS_EXIT:
 		break;
 	}
 }
@@ -125,7 +131,7 @@ static void other_host(void *arg)
 		kids_await(&m->asked, step);
 		obey(m, &n);
 		m->done = step;
-		if (m->order == HOSTS_LEAVE)
+		if (m->order == HOSTS_LEAVE || m->order == HOSTS_EXIT)
 			return;
 	}
 }

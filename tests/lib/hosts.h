@@ -16,10 +16,12 @@ enum hosts_order {
 	HOSTS_FILL,   /* off, len, seed */
 	HOSTS_FILLED, /* off, len, seed: is it? */
 	HOSTS_RECV,   /* post one: off, len, seed is its id */
+	HOSTS_RECV_2, /* and another, with the next id, right behind */
 	HOSTS_QUIET,  /* no receive completes within len ms: is it so? */
 	HOSTS_DEREG,
 	HOSTS_FAIL, /* its queue pair */
 	HOSTS_LEAVE,
+	HOSTS_EXIT, /* without a close */
 };
 
 struct hosts {
