@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../lib/cmd.h"
@@ -478,6 +479,7 @@ Test(softefa_tcp, stopped_peer_is_only_late)
 	wr = hosts_wr(&h, RAW_WRITE, 0, 100);
 	cr_assert(zero(u32, hosts_run(&h, &wr)));
 	kill(h.pid, SIGSTOP);
+	MUST(waitpid(h.pid, NULL, WUNTRACED) == h.pid, "it does not stop");
 	node_post(&h.n, &wr);
 	cr_assert(node_quiet(&h.n.scq, 1000));
 	kill(h.pid, SIGCONT);
@@ -593,7 +595,7 @@ ParameterizedTest(struct bad_frame *f, softefa_tcp, frames_that_make_no_sense)
 		cr_assert(eq(u8, bytes[16], 1), "it was bad");
 		close(fd);
 	} else {
-		cr_assert(hangs_up(fd));
+		cr_assert(hangs_up(fd), "type %u, %u bytes", f->bytes[0], f->len);
 	}
 	wr = hosts_wr(&h, RAW_WRITE, 0, 100000);
 	cr_assert(zero(u32, hosts_run(&h, &wr)));
