@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "../lib/cmd.h"
+#include "../lib/faults.h"
 #include "../lib/hosts.h"
 #include "../lib/kids.h"
 
@@ -673,7 +674,9 @@ Test(softefa_tcp, dead_device_is_15_and_then_13)
 {
 	struct raw_wr wr;
 
-	begin("timeout_ms=100,fault=dead ms=300", &(struct node_attr){0});
+	faults_init();
+	begin("timeout_ms=100", &(struct node_attr){0});
+	faults_set(&h.n.dev, "dead ms=300");
 	wr = hosts_wr(&h, RAW_WRITE, 0, 64);
 	cr_assert(eq(uint, hosts_run(&h, &wr), 15));
 	while (hosts_run(&h, &wr))
