@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine.h"
 #include "fabric.h"
 #include "fault.h"
 #include "log.h"
@@ -15,6 +16,7 @@
 #define CAP_CQ_NOTIFICATIONS (1u << 2)
 #define CAP_CQ_WITH_SGID     (1u << 3)
 #define CAP_REQ_ID_64        (1u << 9)
+#define STALE_US             1000000 /* see se_cq_room() */
 
 static struct se_list with_channel = SE_LIST_INIT(with_channel);
 
@@ -122,12 +124,44 @@ static void overflow(const struct se_cq *cq)
 	abort();
 }
 
-bool se_cq_room(const struct se_cq *cq)
+/* Unsolicited receives are bounded by nothing: more than any queue holds. */
+static uint64_t posts(uint32_t depth, bool unsolicited)
 {
-	if ((uint16_t)(cq->prod - SE_CQ_DB_CONS(doorbell(cq))) < cq->depth)
+	return unsolicited ? 1ull << 32 : depth;
+}
+
+void se_cq_attach(struct se_cq *cq, uint32_t depth, bool unsolicited)
+{
+	cq->posts += posts(depth, unsolicited);
+}
+
+void se_cq_detach(struct se_cq *cq, uint32_t depth, bool unsolicited)
+{
+	cq->posts -= posts(depth, unsolicited);
+}
+
+/* Has the consumer index @cons been the same for so long that it says nothing? */
+static bool stale(struct se_cq *cq, uint16_t cons)
+{
+	uint64_t now = se_now_us();
+
+	if (!cq->stuck_us || cq->stuck_at != cons) {
+		cq->stuck_us = now;
+		cq->stuck_at = cons;
+	}
+	return now - cq->stuck_us >= STALE_US;
+}
+
+bool se_cq_room(struct se_cq *cq)
+{
+	uint16_t cons = SE_CQ_DB_CONS(doorbell(cq));
+
+	if ((uint16_t)(cq->prod - cons) < cq->depth)
+		return true;
+	if (cq->posts <= cq->depth)
 		return true;
 	overflow(cq);
-	return false;
+	return stale(cq, cons);
 }
 
 /*

@@ -28,6 +28,9 @@ struct se_cq {
 	uint32_t next;          /* entry to write */
 	uint8_t phase;          /* to write it with */
 	uint16_t prod;          /* entries written, against the consumer index of the doorbell */
+	uint64_t posts;         /* requests and receives that can be unread at once */
+	uint16_t stuck_at;      /* consumer index since stuck_us */
+	uint64_t stuck_us;      /* found full since then; 0: was not */
 	struct se_list waiting; /* struct se_tx whose completion finds no room */
 	/* events */
 	struct se_list with_channel; /* node */
@@ -52,10 +55,15 @@ int se_cq_destroy(struct se_cq *cq, struct se_cq_read *read);
 void se_cq_forget(struct se_cq *cq);
 
 /*
- * Is an entry free? The consumer index lags behind what the application has read, so a full ring
- * is waited for, not overrun.
+ * Is an entry free? What the application has read is known by the doorbell, which lags: libefa's
+ * end_poll does not write it when the poll before it found nothing more. So a ring that is full
+ * by its doorbell is waited for, and written to nevertheless when all that can be unread has room
+ * in it, or when nothing was heard for a second. The device itself would overrun it at once.
  */
-bool se_cq_room(const struct se_cq *cq);
+bool se_cq_room(struct se_cq *cq);
+/* A queue of @depth completes to @cq from now on, or no more. */
+void se_cq_attach(struct se_cq *cq, uint32_t depth, bool unsolicited);
+void se_cq_detach(struct se_cq *cq, uint32_t depth, bool unsolicited);
 /* Write an entry; the caller has seen room. The phase bit is added here. */
 void se_cq_push(struct se_cq *cq, const struct se_cqe *cqe);
 /* Look for changed doorbells of CQs with a channel. Returns how many changed. */

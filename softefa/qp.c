@@ -143,6 +143,8 @@ int se_qp_create(struct se_ctx *ctx, const struct se_qp_attr *attr, struct se_qp
 	qp->pd->obj.users++;
 	qp->send_cq->obj.users++;
 	qp->recv_cq->obj.users++;
+	se_cq_attach(qp->send_cq, qp->sq.depth, false);
+	se_cq_attach(qp->recv_cq, qp->cap.recv_wr, qp->unsolicited);
 	se_list_append(&se_qps, &qp->node);
 	se_async_init(&qp->async, ctx, attr->async, attr->user);
 	*out = qp;
@@ -168,6 +170,8 @@ void se_qp_destroy(struct se_qp *qp, uint32_t *events)
 	qp->send_cq->obj.users--;
 	qp->recv_cq->obj.users--;
 	*events = se_async_fini(&qp->async);
+	se_cq_detach(qp->send_cq, qp->sq.depth, false);
+	se_cq_detach(qp->recv_cq, qp->cap.recv_wr, qp->unsolicited);
 	queues_fini(qp);
 	se_ctx_del(&qp->obj);
 	free(qp);

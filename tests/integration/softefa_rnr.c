@@ -213,6 +213,41 @@ Test(softefa_rnr, unsolicited_write_needs_no_receive)
 
 /* ---- room in completion queues ---- */
 
+/*
+ * A program that reads completions without saying so, as libefa's end_poll does when nothing more
+ * was there: libfabric's fi_flood on the fabric efa-direct waited for ever.
+ */
+struct silent {
+	unsigned depth; /* of the queue pairs' queues */
+	unsigned cq;
+};
+
+ParameterizedTestParameters(softefa_rnr, silent_reader_goes_on_for_ever)
+{
+	static struct silent cases[] = {{8, 8}, {64, 8}};
+
+	return cr_make_param_array(struct silent, cases, 2);
+}
+
+ParameterizedTest(struct silent *c, softefa_rnr, silent_reader_goes_on_for_ever)
+{
+	uint32_t nowhere = 0;
+	struct duo d;
+
+	node_settings(NULL);
+	duo_init(&d, &(struct node_attr){.sq = c->depth, .rq = c->depth, .cq = c->cq});
+	d.a.scq.db = d.b.rcq.db = &nowhere;
+	for (uint16_t i = 0; i < 10 * c->cq; i++) {
+		struct raw_wr wr = node_wr(&d.a, RAW_SEND, &d.to_b, d.ahn, 0, 8, 0);
+
+		node_recv(&d.b, i % 8, 0, 8);
+		node_post(&d.a, &wr);
+		node_wait_status(&d.a.scq, 0);
+		node_wait_status(&d.b.rcq, 0);
+	}
+	duo_fini(&d);
+}
+
 /* A full queue is waited for: the device knows what was polled by the doorbell. */
 Test(softefa_rnr, full_completion_queues_lose_nothing)
 {
