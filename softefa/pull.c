@@ -4,9 +4,9 @@
 
 #include <string.h>
 
+#include "away.h"
 #include "conn.h"
 #include "log.h"
-#include "requester.h"
 #include "responder.h"
 
 #define MAX_MOVES 4096
@@ -141,7 +141,7 @@ static enum se_data_status read_asked(int slot, const struct se_pull *p, void *o
 {
 	switch (p->kind) {
 	case SE_PULL_REQUEST:
-		return se_requester_source(slot, p, out);
+		return se_away_source(slot, p, out);
 	case SE_PULL_MEMORY:
 		return se_responder_source(p, out);
 	default:

@@ -74,7 +74,7 @@ static int queues_init(struct se_qp *qp, const struct se_qp_attr *a)
 		qp->rq.ring = qp->rq.mem.va;
 	}
 	if (!rc)
-		rc = se_requester_init(qp);
+		rc = se_tx_init(qp);
 	return rc;
 }
 
@@ -82,7 +82,7 @@ static void queues_fini(struct se_qp *qp)
 {
 	struct se_space *space = &qp->obj.ctx->space;
 
-	se_requester_fini(qp);
+	se_tx_fini(qp);
 	se_region_fini(&qp->rq.mem, space);
 	se_region_fini(&qp->sq.mem, space);
 	se_doorbell_fini(&qp->db, space);
