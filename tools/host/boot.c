@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The ranks' side of the bootstrap: a barrier and an all-gather over one shared mapping. */
-#include "boot.h"
+#include "boot_shared.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "boot_shared.h"
 
 enum {
 	SPINS = 2000,             /* yields before a barrier sleeps: short waits stay in step */
@@ -43,17 +42,26 @@ void host_boot_wake(struct host_boot *boot)
 	syscall(SYS_futex, &boot->round, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-int host_barrier(struct host_rank *self, enum host_actor actor)
+void host_boot_open(struct host_boot *boot)
+{
+	/* Reset before anybody can arrive in the next round. */
+	atomic_store(&boot->arrived, 0);
+	atomic_fetch_add(&boot->round, 1);
+	host_boot_wake(boot);
+}
+
+/* The barrier, at which the first @bytes of each share become everybody's. */
+static int meet(struct host_rank *self, enum host_actor actor, size_t bytes)
 {
 	struct host_boot *boot = self->boot;
 	uint32_t round = atomic_load(&boot->round);
 
-	/* The last one opens the next round; arrived is reset before anybody can arrive there. */
-	if (atomic_fetch_add(&boot->arrived, 1) + 1 == (uint32_t)self->nranks) {
-		atomic_store(&boot->arrived, 0);
-		atomic_store(&boot->round, round + 1);
-		host_boot_wake(boot);
-		return host_over(self) ? -ECANCELED : 0;
+	atomic_store(&boot->bytes, bytes);
+	if (atomic_fetch_add(&boot->arrived, 1) + 1 == boot->here) {
+		if (boot->bell < 0)
+			host_boot_open(boot);
+		else
+			eventfd_write(boot->bell, 1);
 	}
 	for (int spins = 0; atomic_load(&boot->round) == round; spins++) {
 		if (host_over(self))
@@ -67,6 +75,11 @@ int host_barrier(struct host_rank *self, enum host_actor actor)
 	return host_over(self) ? -ECANCELED : 0;
 }
 
+int host_barrier(struct host_rank *self, enum host_actor actor)
+{
+	return meet(self, actor, 0);
+}
+
 int host_allgather(struct host_rank *self, enum host_actor actor, const void *mine, void *all,
 		   size_t bytes)
 {
@@ -76,7 +89,7 @@ int host_allgather(struct host_rank *self, enum host_actor actor, const void *mi
 	if (bytes > boot->share)
 		return -EMSGSIZE;
 	memcpy(host_boot_share(boot, self->rank), mine, bytes);
-	rc = host_barrier(self, actor);
+	rc = meet(self, actor, bytes);
 	if (rc)
 		return rc;
 	for (int r = 0; r < self->nranks; r++)

@@ -4,11 +4,13 @@
  * when one of them fails, dies or hangs. Plugins never see any of it.
  *
  * Every wait is bounded: waits of ranks for each other end when the supervisor calls the run off,
- * and the supervisor does so when a rank has not beaten for the time limit.
+ * and the supervisor does so when a rank has not beaten for the time limit. In a run over several
+ * hosts each rank has a supervisor of its own; that of one which fails tells the others.
  */
 #ifndef HOST_BOOT_H
 #define HOST_BOOT_H
 
+#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,14 +18,14 @@
 
 #include "nccl_net_abi.h"
 
-enum { HOST_MAX_RANKS = 64 };
+enum { HOST_MAX_RANKS = 64, HOST_TERMS_BYTES = 400 };
 
 /* Exit codes of a rank and of a run; a run ends with the largest of its ranks'. */
 enum host_exit {
 	HOST_PASS = 0,
 	HOST_WRONG = 1, /* the data is not what was sent */
 	HOST_FAIL = 2,  /* the plugin failed: an error result, a broken rule, a hang, a death */
-	HOST_USAGE = 3, /* bad options, or the tool itself could not do its work */
+	HOST_USAGE = 3, /* bad options, or the tool could not do its work: a rank did not come */
 };
 
 /* The threads of a rank which touch the plugin. */
@@ -52,6 +54,14 @@ struct host_run {
 	int nranks;
 	int timeout_s; /* a rank without a beat for so long hangs */
 	size_t share;  /* largest contribution to host_allgather(), bytes */
+	/*
+	 * root.sin_port 0: all ranks are started here. Else only @rank is; the others are started
+	 * like it, on any host, and meet where rank 0 listens. Those whose terms differ are turned
+	 * away. Shares travel as they lie in memory: the hosts must be alike.
+	 */
+	struct sockaddr_in root;
+	int rank;
+	const char *terms; /* all must agree on: "--name value ...", below HOST_TERMS_BYTES */
 	int (*main)(struct host_rank *self, void *arg); /* in each rank; returns enum host_exit */
 	void *arg;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The mapping that a run's supervisor and its ranks share. Private to the bootstrap. */
+/* The mapping that a supervisor and its ranks share. Private to the bootstrap. */
 #ifndef HOST_BOOT_SHARED_H
 #define HOST_BOOT_SHARED_H
 
@@ -8,8 +8,11 @@
 struct host_boot {
 	_Atomic bool over;        /* set by the supervisor, once */
 	_Atomic uint32_t arrived; /* barrier: ranks of this round */
-	_Atomic uint32_t round;   /* barrier: futex word, written by the last to arrive */
-	size_t share;             /* bytes per rank in shares[] */
+	_Atomic uint32_t round;   /* barrier: futex word, written by who opens it */
+	uint32_t here;            /* ranks on this mapping */
+	int bell;     /* eventfd, rung when all here have arrived; -1: the last opens the round */
+	size_t share; /* bytes per rank in shares[] */
+	_Atomic size_t bytes; /* of each share that matter in this round */
 	struct {
 		struct host_pulse pulse[HOST_ACTORS];
 		_Atomic int code; /* by the rank when its main returned; -1 before */
@@ -21,6 +24,9 @@ static inline void *host_boot_share(struct host_boot *boot, int rank)
 {
 	return boot->shares + (size_t)rank * boot->share;
 }
+
+/* Let the ranks that have arrived pass. */
+void host_boot_open(struct host_boot *boot);
 
 /* Make ranks in a barrier look at over. */
 void host_boot_wake(struct host_boot *boot);

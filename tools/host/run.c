@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The supervisor's side of the bootstrap: start, watch, call off and reap the rank processes. */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "boot_shared.h"
+#include "boot_tcp.h"
 #include "log.h"
 
 static const uint64_t second_ns = 1000000000;
 static const uint64_t grace_ns = 500 * 1000 * 1000; /* for ranks to leave a run called off */
 static const uint64_t stale_ns = 1000000000;        /* without a beat: worth a word when killed */
+static const uint64_t parting_ns = 5000000000;      /* for other hosts, likewise */
 
-enum { CALLS_BYTES = 128 };
+enum { CALLS_BYTES = 128, TICK_MS = 50 };
 
 struct child {
 	pid_t pid;          /* 0: none, or reaped */
@@ -31,7 +36,11 @@ struct supervisor {
 	struct host_boot *boot;
 	size_t boot_bytes;
 	struct child child[HOST_MAX_RANKS];
+	bool spawned;
+	bool hosts; /* several; tcp is in use */
+	struct host_tcp tcp;
 	sigset_t mask, old_mask;
+	int sigfd;
 	int code;            /* largest so far */
 	uint64_t called_off; /* when, 0: not */
 	bool killed;
@@ -56,6 +65,9 @@ static _Noreturn void child_main(struct supervisor *sup, int rank, pid_t parent)
 	if (getppid() != parent)
 		_exit(HOST_USAGE);
 	sigprocmask(SIG_SETMASK, &sup->old_mask, NULL);
+	close(sup->sigfd);
+	if (sup->hosts)
+		host_tcp_fini(&sup->tcp);
 	/* A terminal signals the whole group: the end of the run is the supervisor's affair. */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
@@ -83,6 +95,28 @@ static void call_off(struct supervisor *sup, int code)
 	sup->called_off = host_now_ns();
 	atomic_store_explicit(&sup->boot->over, true, memory_order_release);
 	host_boot_wake(sup->boot);
+}
+
+/* Call the run off, and say why to the other hosts. */
+static void tell(struct supervisor *sup, int code, const char *why)
+{
+	call_off(sup, code);
+	if (sup->hosts)
+		host_tcp_report(&sup->tcp, code, why);
+}
+
+/* The same, and say it here. */
+static void fail(struct supervisor *sup, int code, const char *fmt, ...) NCCL_NET_PRINTF(3, 4);
+static void fail(struct supervisor *sup, int code, const char *fmt, ...)
+{
+	char why[HOST_TEXT_BYTES];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(why, sizeof(why), fmt, args);
+	va_end(args);
+	host_err("%s", why);
+	tell(sup, code, why);
 }
 
 /* "service regMr, progress test": which of them is stuck the reader can tell, we cannot. */
@@ -121,31 +155,39 @@ static uint64_t silence_ns(struct supervisor *sup, int rank, uint64_t now)
 	return now - c->beaten_ns;
 }
 
+/* It has said here why. */
+static void claims(struct supervisor *sup, int rank, int code)
+{
+	char why[64];
+
+	snprintf(why, sizeof(why), "rank %d ended with code %d; it says why on its host", rank,
+		 code);
+	tell(sup, code, why);
+}
+
 static void judge_exit(struct supervisor *sup, int rank, pid_t pid, int status)
 {
 	int claimed = atomic_load(&sup->boot->rank[rank].code);
 	char calls[CALLS_BYTES];
 
 	last_calls(sup->boot, rank, calls, sizeof(calls));
-	if (WIFSIGNALED(status)) {
-		if (!sup->killed)
-			host_err("rank %d (pid %d) was killed by signal %d (%s); last calls: %s",
-				 rank, (int)pid, WTERMSIG(status), strsignal(WTERMSIG(status)),
-				 calls);
+	if (WIFSIGNALED(status) && sup->killed)
 		call_off(sup, HOST_FAIL);
-	} else if (claimed < 0) {
-		host_err("rank %d (pid %d) exited with status %d on its own; last calls: %s", rank,
-			 (int)pid, WEXITSTATUS(status), calls);
-		call_off(sup, HOST_FAIL);
-	} else if (WEXITSTATUS(status) != claimed) {
-		host_err("rank %d (pid %d) finished with %d but exited with status %d", rank,
-			 (int)pid, claimed, WEXITSTATUS(status));
-		call_off(sup, HOST_FAIL);
-	} else if (claimed > HOST_WRONG) {
-		call_off(sup, claimed);
-	} else if (claimed > sup->code) {
+	else if (WIFSIGNALED(status))
+		fail(sup, HOST_FAIL,
+		     "rank %d (pid %d) was killed by signal %d (%s); last calls: %s", rank,
+		     (int)pid, WTERMSIG(status), strsignal(WTERMSIG(status)), calls);
+	else if (claimed < 0)
+		fail(sup, HOST_FAIL,
+		     "rank %d (pid %d) exited with status %d on its own; last calls: %s", rank,
+		     (int)pid, WEXITSTATUS(status), calls);
+	else if (WEXITSTATUS(status) != claimed)
+		fail(sup, HOST_FAIL, "rank %d (pid %d) finished with %d but exited with status %d",
+		     rank, (int)pid, claimed, WEXITSTATUS(status));
+	else if (claimed > HOST_WRONG)
+		claims(sup, rank, claimed);
+	else if (claimed > sup->code)
 		sup->code = claimed;
-	}
 }
 
 /* Returns how many ranks are left. */
@@ -178,10 +220,10 @@ static void watch(struct supervisor *sup)
 		if (!sup->child[r].pid || silence_ns(sup, r, now) < limit || sup->called_off)
 			continue;
 		last_calls(sup->boot, r, calls, sizeof(calls));
-		host_err("rank %d (pid %d) hangs: no sign of life for %d s; last calls: %s", r,
-			 (int)sup->child[r].pid, sup->run->timeout_s, calls);
 		sup->child[r].hangs = true;
-		call_off(sup, HOST_FAIL);
+		fail(sup, HOST_FAIL,
+		     "rank %d (pid %d) hangs: no sign of life for %d s; last calls: %s", r,
+		     (int)sup->child[r].pid, sup->run->timeout_s, calls);
 	}
 }
 
@@ -198,48 +240,102 @@ static void kill_all(struct supervisor *sup)
 			continue;
 		last_calls(sup->boot, r, calls, sizeof(calls));
 		if (!sup->child[r].hangs && silence_ns(sup, r, now) >= stale_ns)
-			host_err("rank %d (pid %d) was stuck when killed; last calls: %s", r,
-				 (int)pid, calls);
+			fail(sup, HOST_FAIL,
+			     "rank %d (pid %d) was stuck when killed; last calls: %s", r, (int)pid,
+			     calls);
 		kill(pid, SIGKILL);
 	}
 }
 
-static void supervise(struct supervisor *sup)
+static void signals_take(struct supervisor *sup)
 {
-	struct timespec tick = {.tv_nsec = 50 * 1000 * 1000};
+	struct signalfd_siginfo info;
+	char why[64];
 
-	while (reap(sup)) {
-		int sig = sigtimedwait(&sup->mask, NULL, &tick);
+	while (read(sup->sigfd, &info, sizeof(info)) == sizeof(info)) {
+		int sig = (int)info.ssi_signo;
 
-		if (sig > 0 && sig != SIGCHLD) {
-			host_err("interrupted by signal %d", sig);
-			call_off(sup, 128 + sig);
-		}
-		watch(sup);
-		if (sup->called_off && !sup->killed && host_now_ns() - sup->called_off > grace_ns)
-			kill_all(sup);
+		if (sig == SIGCHLD)
+			continue;
+		host_err("interrupted by signal %d", sig);
+		snprintf(why, sizeof(why), "rank %d was interrupted by signal %d", sup->run->rank,
+			 sig);
+		tell(sup, 128 + sig, why);
 	}
+}
+
+/* Wait for a signal or for word from another host, a tick at most. */
+static void attend(struct supervisor *sup)
+{
+	struct pollfd fds[1 + HOST_TCP_FDS] = {{.fd = sup->sigfd, .events = POLLIN}};
+	int n = 1;
+
+	if (sup->hosts)
+		n += host_tcp_watch(&sup->tcp, fds + n);
+	poll(fds, (nfds_t)n, TICK_MS);
+	signals_take(sup);
+	if (!sup->hosts)
+		return;
+	host_tcp_step(&sup->tcp);
+	if (sup->tcp.off)
+		call_off(sup, sup->tcp.code);
 }
 
 /* ---- the run ---- */
 
-static int spawn(struct supervisor *sup)
+static int spawn_one(struct supervisor *sup, int rank, pid_t parent)
+{
+	pid_t pid = fork();
+
+	if (pid < 0) {
+		fail(sup, HOST_USAGE, "fork of rank %d: %s", rank, strerror(errno));
+		return -errno;
+	}
+	if (!pid)
+		child_main(sup, rank, parent);
+	sup->child[rank] = (struct child){.pid = pid, .beaten_ns = host_now_ns()};
+	return 0;
+}
+
+static void spawn(struct supervisor *sup)
 {
 	pid_t parent = getpid();
+	int rc = 0;
 
+	sup->spawned = true;
 	fflush(NULL); /* a child must not print our buffers a second time */
-	for (int r = 0; r < sup->run->nranks; r++) {
-		pid_t pid = fork();
+	if (sup->hosts)
+		spawn_one(sup, sup->run->rank, parent);
+	for (int r = 0; !sup->hosts && !rc && r < sup->run->nranks; r++)
+		rc = spawn_one(sup, r, parent);
+}
 
-		if (pid < 0) {
-			host_err("fork of rank %d: %s", r, strerror(errno));
-			return -errno;
-		}
-		if (!pid)
-			child_main(sup, r, parent);
-		sup->child[r] = (struct child){.pid = pid, .beaten_ns = host_now_ns()};
+/* All ranks are gone, here and elsewhere, or waited for long enough. */
+static bool finished(struct supervisor *sup)
+{
+	if (reap(sup))
+		return false;
+	if (!sup->hosts)
+		return true;
+	if (!sup->spawned && !sup->called_off)
+		return false;
+	if (!host_tcp_done(&sup->tcp, sup->code) &&
+	    (!sup->called_off || host_now_ns() - sup->called_off < parting_ns))
+		return false;
+	sup->code = sup->tcp.code;
+	return true;
+}
+
+static void supervise(struct supervisor *sup)
+{
+	while (!finished(sup)) {
+		attend(sup);
+		if (!sup->spawned && sup->tcp.started && !sup->called_off)
+			spawn(sup);
+		watch(sup);
+		if (sup->called_off && !sup->killed && host_now_ns() - sup->called_off > grace_ns)
+			kill_all(sup);
 	}
-	return 0;
 }
 
 static int boot_init(struct supervisor *sup)
@@ -255,29 +351,60 @@ static int boot_init(struct supervisor *sup)
 		return -errno;
 	}
 	boot->share = share;
+	boot->here = sup->hosts ? 1 : (uint32_t)sup->run->nranks;
+	boot->bell = sup->hosts ? eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC) : -1;
 	for (int r = 0; r < sup->run->nranks; r++)
 		atomic_store(&boot->rank[r].code, -1);
 	sup->boot = boot;
 	return 0;
 }
 
+static void boot_fini(struct supervisor *sup)
+{
+	if (sup->boot->bell >= 0)
+		close(sup->boot->bell);
+	munmap(sup->boot, sup->boot_bytes);
+}
+
+static void signals_block(struct supervisor *sup)
+{
+	signal(SIGCHLD, SIG_DFL); /* inherited as ignored, it would make wait lose the status */
+	sigemptyset(&sup->mask);
+	sigaddset(&sup->mask, SIGCHLD);
+	sigaddset(&sup->mask, SIGINT);
+	sigaddset(&sup->mask, SIGTERM);
+	sigaddset(&sup->mask, SIGHUP);
+	sigprocmask(SIG_BLOCK, &sup->mask, &sup->old_mask);
+	sup->sigfd = signalfd(-1, &sup->mask, SFD_NONBLOCK | SFD_CLOEXEC);
+}
+
+static void run_here(struct supervisor *sup)
+{
+	spawn(sup);
+	supervise(sup);
+}
+
+static void run_hosts(struct supervisor *sup)
+{
+	sup->code = host_tcp_init(&sup->tcp, sup->run, sup->boot);
+	if (!sup->code)
+		supervise(sup);
+	host_tcp_fini(&sup->tcp);
+}
+
 int host_run(const struct host_run *run)
 {
-	struct supervisor sup = {.run = run};
+	struct supervisor sup = {.run = run, .hosts = run->root.sin_port != 0};
 
 	if (boot_init(&sup))
 		return HOST_USAGE;
-	signal(SIGCHLD, SIG_DFL); /* inherited as ignored, it would make wait lose the status */
-	sigemptyset(&sup.mask);
-	sigaddset(&sup.mask, SIGCHLD);
-	sigaddset(&sup.mask, SIGINT);
-	sigaddset(&sup.mask, SIGTERM);
-	sigaddset(&sup.mask, SIGHUP);
-	sigprocmask(SIG_BLOCK, &sup.mask, &sup.old_mask);
-	if (spawn(&sup))
-		call_off(&sup, HOST_USAGE);
-	supervise(&sup);
+	signals_block(&sup);
+	if (sup.hosts)
+		run_hosts(&sup);
+	else
+		run_here(&sup);
+	close(sup.sigfd);
 	sigprocmask(SIG_SETMASK, &sup.old_mask, NULL);
-	munmap(sup.boot, sup.boot_bytes);
+	boot_fini(&sup);
 	return sup.code;
 }
