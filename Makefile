@@ -72,7 +72,8 @@ $(O)/plugins/tcpnet-v%.so: $(O)/obj/tests/plugins/tcpnet.o $(O)/obj/tests/plugin
 	$(call link,-shared $(defs))
 $(O)/plugins/%.so: $(O)/obj/tests/plugins/%.o $(O)/obj/tests/plugins/tables.o
 	$(call link,-shared $(defs))
-netbench_subjects := $(O)/netbench $(patsubst %,$(O)/plugins/%.so,tcpnet tcpnet-v9 nullnet)
+netbench_subjects := $(O)/netbench $(patsubst %,$(O)/plugins/%.so,tcpnet tcpnet-v9 nullnet) \
+	$(O)/softefa $(O)/libsoftefa.so $(O)/libnccl-net-efa.so
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netbench*.c)): | $(netbench_subjects)
 $(O)/obj/tests/unit/%.o: override CPPFLAGS += -Itools
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/plugin*.c)): | $(O)/libnccl-net-efa.so

@@ -7,6 +7,9 @@
 
 static struct cmd cmd;
 
+/* The tests may run below one. */
+#define NO_LAUNCHER "unset OMPI_COMM_WORLD_RANK PMI_RANK SLURM_PROCID; "
+
 struct refusal {
 	char args[64];
 	char text[96];
@@ -42,6 +45,19 @@ ParameterizedTestParameters(netbench_usage, refusals)
 		{"--plugin", "unknown option or value missing"},
 		{"--plugin x 12", "12: what is that?"},
 		{"--plugin $B/plugins/tcpnet.so --dev 2", "--dev 2: must be below 2"},
+		{"--plugin x --rank 1", "--rank 1: needs --root IPv4:PORT"},
+		{"--plugin x --rank 64 --root 127.0.0.1:7", "--rank 64: must be 0 to 63"},
+		{"--plugin x --rank 2 --root 127.0.0.1:7", "--rank 2: must be below 2, the number"},
+		{"--plugin x --rank 1 --root 127.0.0.1", "--root 127.0.0.1: must be IPv4:PORT"},
+		{"--plugin x --rank 1 --root 127.0.0.1:0", "port of 1 to 65535"},
+		{"--plugin x --rank 1 --root 127.0.0.1:65536", "port of 1 to 65535"},
+		{"--plugin x --rank 1 --root localhost:7777", "must be IPv4:PORT"},
+		{"--plugin x --rank 1 --root 0.0.0.0:7777", "an address of rank 0's host"},
+		{"--plugin x --rank 1 --root 1.2.3.4.5:7777", "must be IPv4:PORT"},
+		{"--plugin x --root 127.0.0.1:7777", "which rank is this? Give --rank N"},
+		/* An address that no host has: RFC 5737. */
+		{"--plugin x --root 192.0.2.1:7777 --rank 0",
+		 "rank 0 cannot listen at 192.0.2.1:7777: Cannot assign requested address"},
 	};
 
 	return cr_make_param_array(struct refusal, refusals,
@@ -50,9 +66,39 @@ ParameterizedTestParameters(netbench_usage, refusals)
 
 ParameterizedTest(struct refusal *r, netbench_usage, refusals)
 {
-	cmd_run(&cmd, 10, "$B/netbench %s", r->args);
+	cmd_run(&cmd, 10, NO_LAUNCHER "$B/netbench %s", r->args);
 	cr_assert(cmd.code == 3, "code %d\n%s", cmd.code, cmd.out);
 	cr_assert(cmd_says(&cmd, r->text), "no \"%s\" in\n%s", r->text, cmd.out);
+}
+
+ParameterizedTestParameters(netbench_usage, launchers)
+{
+	static struct refusal launchers[] = {
+		{"PMI_RANK=2 PMI_SIZE=2", "--rank 2: must be below 2"},
+		{"PMI_RANK=x PMI_SIZE=2", "PMI_RANK=x: must be 0 to 63"},
+		{"PMI_RANK=0 PMI_SIZE=65", "PMI_SIZE=65: must be 2 to 64"},
+		{"SLURM_PROCID=1", "SLURM_NTASKS=: must be 2 to 64"},
+		{"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1", "_SIZE=1: must be 2 to 64"},
+	};
+
+	return cr_make_param_array(struct refusal, launchers,
+				   sizeof(launchers) / sizeof(launchers[0]));
+}
+
+ParameterizedTest(struct refusal *r, netbench_usage, launchers)
+{
+	cmd_run(&cmd, 10, NO_LAUNCHER "%s $B/netbench --plugin x --root 127.0.0.1:7777", r->args);
+	cr_assert(cmd.code == 3, "code %d\n%s", cmd.code, cmd.out);
+	cr_assert(cmd_says(&cmd, r->text), "no \"%s\" in\n%s", r->text, cmd.out);
+}
+
+Test(netbench_usage, a_launcher_and_ranks_must_agree)
+{
+	cmd_run(&cmd, 10,
+		NO_LAUNCHER "PMI_RANK=0 PMI_SIZE=4 $B/netbench --plugin x --root 127.0.0.1:7777 "
+			    "--ranks 2");
+	cr_assert(cmd.code == 3, "code %d\n%s", cmd.code, cmd.out);
+	cr_assert(cmd_says(&cmd, "--ranks 2: PMI_SIZE says 4"), "%s", cmd.out);
 }
 
 Test(netbench_usage, a_missing_plugin_fails_with_the_linkers_words)

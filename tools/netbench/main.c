@@ -56,6 +56,7 @@ static int run_ranks(const struct nb_options *opt, const struct nb_pattern *patt
 		     struct nb_report *report)
 {
 	struct nb_run run = {.opt = opt, .pattern = pattern, .report = report};
+	char terms[HOST_TERMS_BYTES];
 	struct host_run host = {
 		.program = "netbench",
 		.nranks = (int)opt->ranks,
@@ -63,11 +64,22 @@ static int run_ranks(const struct nb_options *opt, const struct nb_pattern *patt
 		.share = largest_share(opt),
 		.main = nb_rank_main,
 		.arg = &run,
+		.root = opt->root,
+		.rank = (int)opt->rank,
+		.terms = terms,
 	};
-	int code = host_run(&host);
+	int code;
 
+	nb_options_terms(opt, terms, sizeof(terms));
+	code = host_run(&host);
 	nb_report_summary(opt, report, code);
 	return code;
+}
+
+/* Ranks that are started apart often have one command line, and one file system. */
+static bool prints(const struct nb_options *opt)
+{
+	return !opt->root.sin_port || !opt->rank;
 }
 
 int main(int argc, char **argv)
@@ -86,7 +98,7 @@ int main(int argc, char **argv)
 	if (!pattern || pattern_check(pattern, &opt))
 		return HOST_USAGE;
 	/* Before the run: a long one must not end with a file that cannot be written. */
-	if (opt.json && !(json = fopen(opt.json, "w"))) {
+	if (opt.json && prints(&opt) && !(json = fopen(opt.json, "w"))) {
 		host_err("--json %s: %s", opt.json, strerror(errno));
 		return HOST_USAGE;
 	}

@@ -2,6 +2,7 @@
 /* The command line, from one table. */
 #include "options.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -13,7 +14,7 @@
 #include "host/boot.h"
 #include "host/log.h"
 
-enum kind { STRING, NUMBER, SIZE, OFF, HELP };
+enum kind { STRING, NUMBER, SIZE, ENDPOINT, OFF, HELP };
 
 struct option_row {
 	const char *name;
@@ -33,8 +34,8 @@ static const struct option_row rows[] = {
 	 "net plugin to drive, or NAME for libnccl-net-NAME.so (required)"},
 	{"pattern", STRING, "NAME", AT(pattern), 0, 0, "ring",
 	 "pingpong, stream, ring or alltoall; see below"},
-	{"ranks", NUMBER, "R", AT(ranks), 2, HOST_MAX_RANKS, "2",
-	 "rank processes to start; even for pingpong and stream"},
+	{"ranks", NUMBER, "R", AT(ranks), 2, HOST_MAX_RANKS, NULL,
+	 "rank processes of the run (default 2); even for pingpong and stream"},
 	{"min", SIZE, "BYTES", AT(min), 0, 64 * GIB, "8", "first size; K, M and G are understood"},
 	{"max", SIZE, "BYTES", AT(max), 0, 64 * GIB, "64M",
 	 "last size; at most 1G for pingpong and stream"},
@@ -54,6 +55,10 @@ static const struct option_row rows[] = {
 	 "device of all ranks (default: rank modulo number of devices)"},
 	{"timeout", NUMBER, "S", AT(timeout), 1, 3600, "30",
 	 "seconds without progress after which the run fails"},
+	{"root", ENDPOINT, "IPv4:PORT", AT(root), 0, 0, NULL,
+	 "start one rank only; rank 0 listens there for the others"},
+	{"rank", NUMBER, "N", AT(rank), 0, HOST_MAX_RANKS - 1, NULL,
+	 "which one (default: as mpirun or srun say)"},
 	{"json", STRING, "FILE", AT(json), 0, 0, NULL, "write the figures there as well"},
 	{"no-check", OFF, NULL, AT(check), 0, 0, NULL, "send garbage, verify nothing"},
 	{"help", HELP, NULL, 0, 0, 0, NULL, "this text"},
@@ -65,6 +70,7 @@ static const char intro[] =
 	"netbench - drive an NCCL net plugin as NCCL does, without NCCL or a GPU, and time it\n"
 	"\n"
 	"usage: netbench --plugin PATH [options]\n"
+	"       netbench --plugin PATH --root IPv4:PORT --rank N --ranks R [options]\n"
 	"\n";
 
 static const char notes[] =
@@ -86,12 +92,19 @@ static const char notes[] =
 	"  iteration. After the last timed iteration: every byte it left behind.\n"
 	"  #wrong counts elements of all ranks; a wrong reported size counts as one.\n"
 	"\n"
+	"several hosts\n"
+	"  With --root each rank is started by itself, in any order, within --timeout of the\n"
+	"  first; --root, --ranks, and what is measured must be the same for all. Without --rank,\n"
+	"  the rank and --ranks are those of OMPI_COMM_WORLD_RANK and _SIZE, PMI_RANK and _SIZE,\n"
+	"  or SLURM_PROCID and SLURM_NTASKS. Rank 0 prints and writes the figures; the run ends\n"
+	"  everywhere with one exit code. Only netbench's own messages go through the root.\n"
+	"\n"
 	"exit code\n"
 	"  0  all data right\n"
 	"  1  wrong data\n"
 	"  2  the plugin failed: it could not be loaded, a call returned an error or broke a\n"
 	"     rule, no progress within --timeout, a rank died\n"
-	"  3  bad usage, or netbench itself could not do its work\n"
+	"  3  bad usage, or netbench itself could not do its work: a rank did not come\n"
 	"  128+N  interrupted by signal N\n";
 
 static void help(void)
@@ -145,6 +158,24 @@ static int number_parse(const char *text, enum kind kind, uint64_t *value)
 	return 0;
 }
 
+/* An address that others can connect to. */
+static int endpoint_parse(const char *text, struct sockaddr_in *addr)
+{
+	const char *colon = strchr(text, ':');
+	char ip[INET_ADDRSTRLEN];
+	uint64_t port;
+
+	if (!colon || (size_t)(colon - text) >= sizeof(ip) ||
+	    number_parse(colon + 1, NUMBER, &port) || port < 1 || port > UINT16_MAX)
+		return -EINVAL;
+	memcpy(ip, text, (size_t)(colon - text));
+	ip[colon - text] = 0;
+	*addr = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+	if (inet_pton(AF_INET, ip, &addr->sin_addr) != 1 || addr->sin_addr.s_addr == INADDR_ANY)
+		return -EINVAL;
+	return 0;
+}
+
 static int option_set(struct nb_options *opt, const struct option_row *o, const char *text)
 {
 	char *field = (char *)opt + o->at;
@@ -155,6 +186,13 @@ static int option_set(struct nb_options *opt, const struct option_row *o, const 
 	case STRING:
 		memcpy(field, &text, sizeof(text));
 		return 0;
+	case ENDPOINT:
+		rc = endpoint_parse(text, (struct sockaddr_in *)field);
+		if (rc)
+			host_err("--%s %s: must be IPv4:PORT, an address of rank 0's host and a "
+				 "port of 1 to 65535",
+				 o->name, text);
+		return rc;
 	case OFF:
 		*(bool *)field = false;
 		return 0;
@@ -175,6 +213,82 @@ static int option_set(struct nb_options *opt, const struct option_row *o, const 
 	return 0;
 }
 
+/* ---- ranks ---- */
+
+/* How launchers tell a process which one it is. */
+static const struct {
+	const char *rank, *ranks;
+} launchers[] = {
+	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+	{"PMI_RANK", "PMI_SIZE"},
+	{"SLURM_PROCID", "SLURM_NTASKS"},
+};
+
+static int env_number(const char *name, uint64_t min, uint64_t max, uint64_t *value)
+{
+	const char *text = getenv(name);
+
+	if (text && !number_parse(text, NUMBER, value) && *value >= min && *value <= max)
+		return 0;
+	host_err("%s=%s: must be %" PRIu64 " to %" PRIu64, name, text ? text : "", min, max);
+	return -EINVAL;
+}
+
+/* Rank and ranks from the first launcher that is there. */
+static int launcher_ask(struct nb_options *opt)
+{
+	for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
+		uint64_t ranks;
+
+		if (!getenv(launchers[i].rank))
+			continue;
+		if (env_number(launchers[i].ranks, 2, HOST_MAX_RANKS, &ranks) ||
+		    env_number(launchers[i].rank, 0, HOST_MAX_RANKS - 1, &opt->rank))
+			return -EINVAL;
+		if (opt->ranks && opt->ranks != ranks) {
+			host_err("--ranks %" PRIu64 ": %s says %" PRIu64, opt->ranks,
+				 launchers[i].ranks, ranks);
+			return -EINVAL;
+		}
+		opt->ranks = ranks;
+		return 0;
+	}
+	host_err("--root: which rank is this? Give --rank N, or start it with mpirun or srun");
+	return -EINVAL;
+}
+
+static int ranks_settle(struct nb_options *opt)
+{
+	bool known = opt->rank != NB_RANK_UNKNOWN;
+
+	if (known && !opt->root.sin_port) {
+		host_err("--rank %" PRIu64 ": needs --root IPv4:PORT", opt->rank);
+		return -EINVAL;
+	}
+	if (opt->root.sin_port && !known && launcher_ask(opt))
+		return -EINVAL;
+	if (!opt->ranks)
+		opt->ranks = 2;
+	if (opt->root.sin_port && opt->rank >= opt->ranks) {
+		host_err("--rank %" PRIu64 ": must be below %" PRIu64 ", the number of ranks",
+			 opt->rank, opt->ranks);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+void nb_options_terms(const struct nb_options *opt, char *text, size_t size)
+{
+	snprintf(text, size,
+		 "--pattern %s --min %" PRIu64 " --max %" PRIu64 " --factor %" PRIu64
+		 " --iters %" PRIu64 " --warmup %" PRIu64 " --window %" PRIu64 " --chunk %" PRIu64
+		 " --channels %" PRIu64 " --check %s",
+		 opt->pattern, opt->min, opt->max, opt->factor, opt->iters, opt->warmup,
+		 opt->window, opt->chunk, opt->channels, opt->check ? "on" : "off");
+}
+
+/* ---- the whole ---- */
+
 /* Rules that concern more than one option. */
 static int options_check(const struct nb_options *opt)
 {
@@ -191,7 +305,11 @@ static int options_check(const struct nb_options *opt)
 
 static void options_preset(struct nb_options *opt)
 {
-	*opt = (struct nb_options){.check = true, .dev = NB_DEV_BY_RANK};
+	*opt = (struct nb_options){
+		.check = true,
+		.dev = NB_DEV_BY_RANK,
+		.rank = NB_RANK_UNKNOWN,
+	};
 	for (const struct option_row *o = rows; o < rows + ROWS; o++) {
 		if (o->preset)
 			option_set(opt, o, o->preset);
@@ -201,7 +319,7 @@ static void options_preset(struct nb_options *opt)
 int nb_options_parse(struct nb_options *opt, int argc, char **argv)
 {
 	struct option longs[ROWS + 1] = {{0}};
-	int at;
+	int at, rc;
 
 	for (int i = 0; i < ROWS; i++) {
 		longs[i].name = rows[i].name;
@@ -231,5 +349,6 @@ int nb_options_parse(struct nb_options *opt, int argc, char **argv)
 			 argv[optind]);
 		return -EINVAL;
 	}
-	return options_check(opt);
+	rc = options_check(opt);
+	return rc ? rc : ranks_settle(opt);
 }

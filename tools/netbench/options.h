@@ -3,7 +3,9 @@
 #ifndef NETBENCH_OPTIONS_H
 #define NETBENCH_OPTIONS_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct nb_options {
@@ -21,14 +23,19 @@ struct nb_options {
 	uint64_t dev;      /* NB_DEV_BY_RANK, or the device of all ranks */
 	uint64_t timeout;  /* s */
 	bool check;
+	struct sockaddr_in root; /* port 0: all ranks are started here */
+	uint64_t rank;           /* with root: the one to start */
 };
 
-enum { NB_DEV_BY_RANK = 9999 };
+enum { NB_DEV_BY_RANK = 9999, NB_RANK_UNKNOWN = 9999 };
 
 /*
  * 0: go on. 1: nothing to do, --help was printed. -EINVAL: said on stderr what is wrong. Strings
  * point into @argv.
  */
 int nb_options_parse(struct nb_options *opt, int argc, char **argv);
+
+/* What ranks that are started apart must agree on, as "--name value ..."; fits HOST_TERMS_BYTES. */
+void nb_options_terms(const struct nb_options *opt, char *text, size_t size);
 
 #endif
