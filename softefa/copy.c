@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies that cannot crash: process_vm_readv() and its twin, on this process or another. */
+/* Copies that cannot crash: guarded, or by process_vm_readv() and its twin. */
 #include "copy.h"
 
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "guard.h"
 
 #define LINE          64
 #define WORD          8
@@ -21,6 +23,8 @@ int se_copy_in(void *dst, uint64_t src, size_t len)
 
 	if (len == 0)
 		return 0;
+	if (se_guard_up())
+		return se_guard_copy(&l, 1, &r, 1);
 	return process_vm_readv(getpid(), &l, 1, &r, 1, 0) == (ssize_t)len ? 0 : -EFAULT;
 }
 
@@ -30,6 +34,8 @@ int se_copy_out(uint64_t dst, const void *src, size_t len)
 
 	if (len == 0)
 		return 0;
+	if (se_guard_up())
+		return se_guard_copy(&r, 1, &l, 1);
 	return process_vm_writev(getpid(), &l, 1, &r, 1, 0) == (ssize_t)len ? 0 : -EFAULT;
 }
 
@@ -101,7 +107,9 @@ int se_copy_pull(pid_t pid, const struct iovec *dst, unsigned ndst, const struct
 		ndst = cut_lines(cut, dst, ndst);
 		dst = cut;
 	}
-	n = process_vm_readv(pid, dst, ndst, src, nsrc, 0);
+	if (pid == SE_COPY_HERE && se_guard_up())
+		return se_guard_copy(dst, ndst, src, nsrc);
+	n = process_vm_readv(pid == SE_COPY_HERE ? getpid() : pid, dst, ndst, src, nsrc, 0);
 	if (n == (ssize_t)len)
 		return 0;
 	return n >= 0 ? -EFAULT : -errno;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Moving bytes from and to application memory. The application may unmap it at any time, so this
- * is never done by plain loads and stores: the kernel copies, and reports what is not there.
+ * is never done by bare loads and stores: they are guarded, or the kernel copies, and what is not
+ * there is reported.
  */
 #ifndef SE_COPY_H
 #define SE_COPY_H
@@ -17,6 +18,7 @@ int se_copy_in(void *dst, uint64_t src, size_t len);
 int se_copy_out(uint64_t dst, const void *src, size_t len);
 
 #define SE_COPY_SPANS 18 /* the most on either side */
+#define SE_COPY_HERE  0  /* as a pid: this process */
 
 /*
  * Copy @len bytes from the memory of process @pid into this process's, from spans to spans. Within

@@ -18,6 +18,7 @@
 #include "cq.h"
 #include "fabric.h"
 #include "fault.h"
+#include "guard.h"
 #include "idle.h"
 #include "link.h"
 #include "log.h"
@@ -107,7 +108,7 @@ static bool deliver(const struct se_msg *msg, int slot)
 {
 	switch (msg->type) {
 	case SE_MSG_REQUEST:
-		if (msg->flags & SE_MSG_INLINE && msg->len > SE_INLINE_MAX) {
+		if (msg->flags & SE_MSG_INLINE && msg->len > SE_MSG_DATA) {
 			se_log(SE_LOG_ERROR, "%u inline bytes from slot %d", msg->len, slot);
 			return true;
 		}
@@ -129,6 +130,7 @@ static unsigned work(uint64_t now_us)
 	unsigned did;
 
 	se_fault_round(now_us);
+	se_guard_round();
 	did = se_link_receive(RECEIVE_BUDGET, deliver);
 	did += se_tcp_poll();
 	did += se_requester_poll();
@@ -199,6 +201,7 @@ static void *thread_main(void *arg)
 	(void)arg;
 	prctl(PR_SET_NAME, "softefa", 0, 0, 0);
 	set_priority();
+	se_guard_enter();
 	held = se_fabric_hold();
 	atomic_store(&ready, true);
 	loop();
@@ -221,6 +224,7 @@ static int thread_start(void)
 
 	atomic_store(&stop, false);
 	atomic_store(&ready, false);
+	se_guard_install();
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&thread, NULL, thread_main, NULL);

@@ -31,6 +31,8 @@ struct se_seg {
 	uint32_t key; /* on the device src_dev: still registered afterwards? */
 };
 
+#define SE_MSG_DATA 160 /* bytes that a message can bring: those of any inline request */
+
 struct se_msg {
 	uint8_t type;
 	uint8_t op; /* enum se_op */
@@ -49,11 +51,12 @@ struct se_msg {
 	struct se_gid sgid;
 	uint32_t life; /* of the sending QP: void when that has moved on */
 	struct se_seg seg[2];
-	uint8_t data[SE_INLINE_MAX];
+	uint8_t data[SE_MSG_DATA];
 };
 
 #define SE_MSG_SIZE 256
 _Static_assert(sizeof(struct se_msg) <= SE_MSG_SIZE, "a message fits its slot");
-_Static_assert(sizeof(struct se_msg) - SE_INLINE_MAX <= 128, "without inline data: two lines");
+_Static_assert(SE_MSG_DATA >= SE_INLINE_MAX, "inline requests bring their data");
+_Static_assert(sizeof(struct se_msg) - SE_MSG_DATA <= 128, "without data: two lines");
 
 #endif

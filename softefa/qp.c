@@ -124,6 +124,7 @@ int se_qp_create(struct se_ctx *ctx, const struct se_qp_attr *attr, struct se_qp
 	qp->pd = attr->pd;
 	qp->send_cq = attr->send_cq;
 	qp->recv_cq = attr->recv_cq;
+	qp->gid = se_gid_of(se_settings(), ctx->dev);
 	qp->type = attr->type;
 	qp->unsolicited = attr->unsolicited;
 	qp->req_id_64 = attr->req_id_64;

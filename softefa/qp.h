@@ -63,6 +63,7 @@ struct se_qp {
 	struct se_list node; /* of all QPs of this process */
 	struct se_pd *pd;
 	struct se_cq *send_cq, *recv_cq;
+	struct se_gid gid; /* of its device */
 	uint16_t qpn;
 	enum se_qp_type type;
 	enum se_qp_state state;
