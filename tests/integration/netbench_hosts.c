@@ -9,7 +9,7 @@
 #include "../lib/cmd.h"
 #include "../lib/ranks.h"
 
-enum { BOUND_S = 40, LINE_BYTES = 1024 };
+enum { BOUND_S = 60, LINE_BYTES = 1024 };
 
 static struct cmd cmd;
 
@@ -19,7 +19,7 @@ static struct cmd cmd;
 /* rank R ARGS...: start it; $RANK is R for what is in front of netbench. */
 #define RANK \
 	"rank() { RANK=$1; shift; " \
-	"(eval \"$FRONT\" $B/netbench --rank $RANK --root 127.0.0.1:%d --timeout 10 \"$@\" " \
+	"(eval \"$FRONT\" $B/netbench --rank $RANK --root 127.0.0.1:%d --timeout 20 \"$@\" " \
 	">$t/$RANK 2>&1; echo \"rank $RANK: code $?\" >>$t/$RANK) & }; "
 
 static void run(const char *front, const char *lines)
@@ -172,7 +172,7 @@ Test(netbench_hosts, a_dead_rank_ends_all_and_is_named)
 Test(netbench_hosts, a_hanging_rank_ends_all)
 {
 	run("TCPNET_FAULT=$(test $RANK = 1 && echo hang:9)",
-	    "a='" TCPNET "--timeout 2'; rank 0 $a; rank 1 $a; ");
+	    "a='" TCPNET "--timeout 4'; rank 0 $a; rank 1 $a; ");
 	expect_codes(2, 2);
 	expect_says("netbench: rank 1 (pid ");
 }
@@ -187,14 +187,14 @@ Test(netbench_hosts, a_missing_plugin_on_one_host_ends_all)
 
 Test(netbench_hosts, a_rank_that_never_comes_is_named)
 {
-	run("", "a='" TCPNET "--ranks 3 --timeout 2'; rank 0 $a; rank 1 $a; ");
+	run("", "a='" TCPNET "--ranks 3 --timeout 4'; rank 0 $a; rank 1 $a; ");
 	expect_codes(2, 3);
 	expect_says("netbench: rank 2 did not come to 127.0.0.1:");
 }
 
 Test(netbench_hosts, a_rank_with_another_number_of_ranks_is_turned_away)
 {
-	run("", "rank 0 " TCPNET "--timeout 3; rank 1 " TCPNET "--ranks 4; ");
+	run("", "rank 0 " TCPNET "--timeout 4; rank 1 " TCPNET "--ranks 4; ");
 	expect_codes(2, 3);
 	expect_says("refuses rank 1: rank 1 is one of 4 ranks, this run has 2");
 	expect_says("netbench: rank 1 did not come to ");
@@ -202,7 +202,7 @@ Test(netbench_hosts, a_rank_with_another_number_of_ranks_is_turned_away)
 
 Test(netbench_hosts, a_rank_with_other_sizes_is_turned_away)
 {
-	run("", "rank 0 " TCPNET "--timeout 3; rank 1 " TCPNET "--min 1K; ");
+	run("", "rank 0 " TCPNET "--timeout 4; rank 1 " TCPNET "--min 1K; ");
 	expect_codes(2, 3);
 	expect_says("refuses rank 1: rank 1 runs with --min 1024, rank 0 with --min 8\n");
 }
@@ -212,8 +212,10 @@ Test(netbench_hosts, a_stranger_does_not_disturb_a_run)
 	char lines[LINE_BYTES];
 
 	snprintf(lines, sizeof(lines),
-		 "a='" TCPNET "'; rank 0 $a; sleep 0.5; python3 -c \"import socket\n"
-		 "s = socket.create_connection(('127.0.0.1', %d))\n"
+		 "a='" TCPNET "'; rank 0 $a; python3 -c \"import socket, time\n"
+		 "for i in range(400):\n"
+		 "    try: s = socket.create_connection(('127.0.0.1', %d)); break\n"
+		 "    except OSError: time.sleep(0.05)\n"
 		 "s.sendall(b'GET / HTTP/1.1\\r\\n\\r\\n')\n"
 		 "try: s.recv(1)\n"
 		 "except OSError: pass\"; rank 1 $a; ",

@@ -7,7 +7,12 @@
 
 #include "../../tools/host/boot.h"
 
-enum { RANKS = 4, RANKS_LIMIT_S = 2, RANKS_SHARE = 300000 };
+enum {
+	RANKS = 4,
+	RANKS_SHARE = 300000,
+	RANKS_LIMIT_S = 20, /* no machine is so busy that a healthy rank is silent for so long */
+	RANKS_SHORT_S = 4,  /* where the limit is to be met */
+};
 
 /* One process per rank; those of a second attempt lie from RANKS on. */
 struct ranks_proc {
@@ -21,6 +26,8 @@ extern struct host_run ranks_shape;
 
 /* Choose a free port for ranks_shape. */
 uint16_t ranks_port(void);
+/* A connection to it, once somebody listens there. */
+int ranks_connect(void);
 
 typedef int ranks_main_fn(struct host_rank *self, void *arg);
 

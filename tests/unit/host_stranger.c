@@ -11,20 +11,6 @@
 
 /* ---- strangers ---- */
 
-static int connect_root(void)
-{
-	for (int i = 0; i < 100; i++) {
-		int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-		if (!connect(fd, (struct sockaddr *)&ranks_shape.root, sizeof(ranks_shape.root)))
-			return fd;
-		close(fd);
-		usleep(20 * 1000);
-	}
-	cr_assert(false, "nobody listens");
-	return -1;
-}
-
 static void write_all(int fd, const void *data, size_t size)
 {
 	cr_assert(send(fd, data, size, MSG_NOSIGNAL) == (ssize_t)size);
@@ -36,11 +22,10 @@ Test(stranger, strangers_do_not_disturb_a_run)
 	int fds[40];
 
 	ranks_port();
-	ranks_shape.timeout_s = 10;
 	ranks_start(0, ranks_gather);
 	/* More than rank 0 listens to at a time: silent, talkative, and half a greeting. */
 	for (int i = 0; i < 40; i++) {
-		fds[i] = connect_root();
+		fds[i] = ranks_connect();
 		if (i % 3 == 1)
 			write_all(fds[i], web, sizeof(web) - 1);
 		else if (i % 3 == 2)
@@ -64,9 +49,8 @@ Test(stranger, a_greeting_above_the_limit_is_turned_away)
 	int fd;
 
 	ranks_port();
-	ranks_shape.timeout_s = 10;
 	ranks_start(0, ranks_gather);
-	fd = connect_root();
+	fd = ranks_connect();
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 	write_all(fd, head, sizeof(head)); /* of 513 bytes */
 	cr_expect_eq(recv(fd, &answer, 1, 0), 0);
@@ -115,7 +99,7 @@ static void expect_impostor_found(const struct host_frame *f)
 	ranks_port();
 	for (int r = 0; r < RANKS - 1; r++)
 		ranks_start(r, ranks_gather);
-	hello(&link, connect_root(), RANKS - 1);
+	hello(&link, ranks_connect(), RANKS - 1);
 	cr_assert(await(&link, HOST_START, &got));
 	host_link_put(&link, f);
 	for (int r = 0; r < RANKS - 1; r++) {
@@ -156,7 +140,7 @@ Test(stranger, shares_of_different_sizes_are_refused)
 	ranks_port();
 	for (int r = 0; r < RANKS - 1; r++)
 		ranks_start(r, ranks_gather);
-	hello(&link, connect_root(), RANKS - 1);
+	hello(&link, ranks_connect(), RANKS - 1);
 	cr_assert(await(&link, HOST_START, &got));
 	host_link_put(&link, &arrive);
 	cr_assert(await(&link, HOST_REPORT, &got));
@@ -181,7 +165,7 @@ Test(stranger, a_report_does_not_reach_the_terminal_raw)
 	ranks_port();
 	for (int r = 0; r < RANKS - 1; r++)
 		ranks_start(r, ranks_gather);
-	hello(&link, connect_root(), RANKS - 1);
+	hello(&link, ranks_connect(), RANKS - 1);
 	cr_assert(await(&link, HOST_START, &got));
 	host_link_put(&link, &report);
 	for (int r = 0; r < RANKS - 1; r++) {
@@ -189,6 +173,30 @@ Test(stranger, a_report_does_not_reach_the_terminal_raw)
 		ranks_expect_says(r, "?[31mred?\n");
 	}
 	host_link_fini(&link);
+}
+
+Test(stranger, a_second_rank_of_one_number_is_turned_away)
+{
+	struct host_run other;
+	struct host_frame got;
+	struct host_link link;
+
+	ranks_port();
+	ranks_start(0, ranks_gather);
+	hello(&link, ranks_connect(), 1);
+	cr_assert(await(&link, HOST_PING, &got));
+	other = ranks_shape;
+	other.rank = 1;
+	other.main = ranks_gather;
+	ranks_start_run(RANKS, &other);
+	ranks_expect(RANKS, HOST_USAGE);
+	ranks_expect_says(RANKS, "refuses rank 1: rank 1 is here already, from 127.0.0.1:");
+	/* But when the first goes, another may come. */
+	host_link_fini(&link);
+	for (int r = 1; r < RANKS; r++)
+		ranks_start(r, ranks_gather);
+	ranks_expect_all(HOST_PASS);
+	ranks_expect_says(0, "rank 1 left before the run began");
 }
 
 /* ---- an impostor at the root ---- */
@@ -208,6 +216,7 @@ Test(stranger, a_root_that_speaks_otherwise_is_no_rank_0)
 {
 	int root = listen_root();
 
+	ranks_shape.timeout_s = RANKS_SHORT_S;
 	ranks_start(1, ranks_gather);
 	for (int i = 0; i < 3; i++) {
 		int fd = accept(root, NULL, NULL);
@@ -225,9 +234,10 @@ Test(stranger, a_root_that_says_nothing_is_given_up)
 {
 	int root = listen_root();
 
+	ranks_shape.timeout_s = RANKS_SHORT_S;
 	ranks_start(1, ranks_gather);
 	ranks_expect(1, HOST_USAGE);
-	ranks_expect_says(1, "within 2 s: no answer");
+	ranks_expect_says(1, "within 4 s: no answer");
 	close(root);
 }
 
