@@ -104,7 +104,8 @@ report() {
 				row("softefa " ops[o] ", " n (n == 1 ? " process" : " processes"), "softefa-" n, ops[o], kind)
 	}
 	{
-		us[$1, $2, $3] = us[$1, $2, $3] " " $4
+		if ($4 != "-")
+			us[$1, $2, $3] = us[$1, $2, $3] " " $4
 		if ($5 != "-")
 			per_s[$1, $2, $3] = per_s[$1, $2, $3] " " $5
 	}
@@ -129,14 +130,18 @@ report() {
 		head("Messages, thousands a second")
 		everyone(1)
 		row("machine: one copy, one process", "machine", "copy", 1)
+		row("machine: one process_vm_readv()", "machine", "pull", 1)
 		head("Bandwidth, MB/s")
 		everyone(2)
 		row("machine: one copy, one process", "machine", "copy", 2)
+		row("machine: one process_vm_readv()", "machine", "pull", 2)
 		row("libfabric tcp, one at a time", "tcp", "send", 2)
 		row("libfabric shm, one at a time", "shm", "send", 2)
 		head("The same, divided")
 		ratio("write, 2 processes / one copy", "softefa-2", "write", "machine", "copy", 2)
 		ratio("read, 2 processes / one copy", "softefa-2", "read", "machine", "copy", 2)
+		ratio("write, 2 / process_vm_readv()", "softefa-2", "write", "machine", "pull", 2)
+		ratio("write, 1 process / one copy", "softefa-1", "write", "machine", "copy", 2)
 		ratio("write, 2 processes / libfabric tcp", "softefa-2", "write", "tcp", "send", 2)
 		ratio("write, 2 processes / libfabric shm", "softefa-2", "write", "shm", "send", 2)
 	}' "$dir/rows"

@@ -75,6 +75,9 @@ check() {
 	compare profiles "$(table Profiles: | awk 'NR % 2 { print $1 }')" "$(section PROFILES "$page")"
 	compare faults "$(table FAULT | awk 'NR % 2 { print $1 }')" "$(section FAULTS "$page")"
 	compare keys "$(table KEY= | awk '{ print $1 }')" "$(section "FAULT KEYS" "$page")"
+	for f in softefa/*.c; do
+		grep -qE "\`$(basename "$f" .c)\.[ch]\`" docs/softefa.md || { echo "manual: docs/softefa.md does not say what $f is"; bad=1; }
+	done
 	if command -v mandoc >/dev/null; then
 		mandoc -T lint -W warning "$page" || bad=1
 	else

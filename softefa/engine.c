@@ -130,7 +130,7 @@ static unsigned work(uint64_t now_us)
 	unsigned did;
 
 	se_fault_round(now_us);
-	se_guard_round();
+	se_guard_round(now_us);
 	did = se_link_receive(RECEIVE_BUDGET, deliver);
 	did += se_tcp_poll();
 	did += se_requester_poll();

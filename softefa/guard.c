@@ -10,6 +10,12 @@
 #include <stdint.h>
 #include <string.h>
 
+/*
+ * How old a look at the handlers may be. A scheduler tick: a round that is preempted after its look
+ * trusts it for as long.
+ */
+#define LOOK_US 1000
+
 static const int faults[] = {SIGSEGV, SIGBUS};
 
 #define NFAULTS (sizeof(faults) / sizeof(faults[0]))
@@ -18,8 +24,9 @@ static const int faults[] = {SIGSEGV, SIGBUS};
 static _Thread_local sigjmp_buf *landing __attribute__((tls_model("initial-exec")));
 static _Thread_local bool device_thread __attribute__((tls_model("initial-exec")));
 
-/* Of the device thread: what it found when it looked last. */
+/* Of the device thread: what it found when it looked last, in which round. */
 static bool looked, up;
+static uint64_t round_us, looked_us;
 
 static void on_fault(int sig, siginfo_t *info, void *context)
 {
@@ -69,9 +76,11 @@ void se_guard_enter(void)
 	looked = false;
 }
 
-void se_guard_round(void)
+void se_guard_round(uint64_t now_us)
 {
-	looked = false;
+	round_us = now_us;
+	if (now_us - looked_us >= LOOK_US)
+		looked = false;
 }
 
 static bool look(void)
@@ -88,9 +97,11 @@ bool se_guard_up(void)
 {
 	if (!device_thread)
 		return false;
-	if (!looked)
+	if (!looked) {
 		up = look();
-	looked = true;
+		looked = true;
+		looked_us = round_us;
+	}
 	return up;
 }
 

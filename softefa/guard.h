@@ -11,14 +11,15 @@
 #define SE_GUARD_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/uio.h>
 
 /* Put the handler, if the program has none. Before the device thread starts. */
 void se_guard_install(void);
 /* The caller is the device thread, and has all signals blocked. */
 void se_guard_enter(void);
-/* Forget whether the handler is still there: once per round. */
-void se_guard_round(void);
+/* A round begins: is it time to look whether the handler is still there? */
+void se_guard_round(uint64_t now_us);
 
 /* May se_guard_copy() be called? */
 bool se_guard_up(void);

@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -256,7 +257,11 @@ static void read_env(void)
 const struct se_settings *se_settings(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	static atomic_bool done; /* asked several times per message */
 
-	pthread_once(&once, read_env);
+	if (!atomic_load_explicit(&done, memory_order_acquire)) {
+		pthread_once(&once, read_env);
+		atomic_store_explicit(&done, true, memory_order_release);
+	}
 	return &mine;
 }

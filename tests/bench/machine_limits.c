@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the machine itself needs for what softefa does: to copy into memory that two processes
- * share and to be seen there by one that spins, and to wake a process that sleeps.
+ * share and to be seen there by one that spins, to let the kernel copy from another process, and to
+ * wake a process that sleeps.
  *
  * usage: machine_limits [MS]      rows: what bytes us/round trip copies/s ("-": does not apply)
  */
@@ -18,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -155,27 +157,55 @@ static double round_trip(const struct way *way)
 	return median(took, n);
 }
 
-/* Copies per second, each at its best after the first: nobody else touches the memory. */
-static double copies(void)
+static void copy(pid_t pid)
+{
+	(void)pid;
+	memcpy(shared->room, source, bytes);
+	__asm__ volatile("" ::: "memory");
+}
+
+static void pull(pid_t pid)
+{
+	const struct iovec to = {shared->room, bytes}, from = {source, bytes};
+
+	if (process_vm_readv(pid, &to, 1, &from, 1, 0) != (ssize_t)bytes)
+		die("process_vm_readv");
+}
+
+/* Per second, each at its best after the first: nobody else touches the memory. */
+static double copies(void (*one)(pid_t pid), pid_t pid)
 {
 	unsigned at_once = bytes < 65536 ? 1000 : 10;
 	double start = now_us(), at = start;
 	uint64_t n = 0;
 
 	while (at < start + run_us) {
-		for (unsigned i = 0; i < at_once; i++) {
-			memcpy(shared->room, source, bytes);
-			__asm__ volatile("" ::: "memory");
-		}
+		for (unsigned i = 0; i < at_once; i++)
+			one(pid);
 		n += at_once;
 		at = now_us();
 	}
 	return (double)n / (at - start) * 1e6;
 }
 
+/* One that has memory, at the addresses of ours. */
+static pid_t start_owner(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		memset(source, 2, ROOM);
+		for (;;)
+			pause();
+	}
+	return pid;
+}
+
 int main(int argc, char **argv)
 {
 	static const size_t sizes[] = {8, 4096, 65536, ROOM};
+	pid_t owner;
 
 	if (argc > 1)
 		run_us = atof(argv[1]) * 1e3;
@@ -187,11 +217,14 @@ int main(int argc, char **argv)
 	if (shared == MAP_FAILED || !source || there_fd < 0 || back_fd < 0)
 		die("machine_limits");
 	memset(source, 1, ROOM);
+	owner = start_owner();
 	for (unsigned s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
 		bytes = sizes[s];
 		printf("copy %zu %.2f ", bytes, round_trip(&ways[0]));
-		printf("%.0f\n", copies());
+		printf("%.0f\n", copies(copy, 0));
+		printf("pull %zu - %.0f\n", bytes, copies(pull, owner));
 	}
+	kill(owner, SIGKILL);
 	bytes = 0;
 	for (unsigned w = 1; w < sizeof(ways) / sizeof(ways[0]); w++)
 		printf("%s 0 %.2f -\n", ways[w].name, round_trip(&ways[w]));

@@ -47,6 +47,7 @@ static void handle_faults(void)
 
 	cr_assert(zero(int, sigaction(SIGSEGV, &sa, NULL)));
 	cr_assert(zero(int, sigaction(SIGBUS, &sa, NULL)));
+	kids_nap_us(10000); /* the device thread looks every millisecond */
 }
 
 /* ---- lost memory is the request's fault, whoever copies ---- */
@@ -94,6 +95,8 @@ ParameterizedTest(struct lost *l, softefa_guard, lost_memory_never_reaches_the_p
 	loser = l->at_a ? &d.a : &d.b;
 	p = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	MUST_0(raw_mr_reg(&mr, &loser->dev, &loser->pd, p + PAGE, PAGE, RAW_ALL_ACCESS));
+	wr = node_wr(&d.a, RAW_WRITE, &d.to_b, d.ahn, 0, SMALL, 0);
+	cr_assert(zero(uint, node_run(&d.a, &wr).status));
 	sge = l->at_a ? raw_sge(&d.b.mr, 0, l->len) : raw_sge(&mr, 0, l->len);
 	raw_post_recv(&d.b.qp, 5, &sge, 1);
 	raw_ring(&d.b.qp);
