@@ -14,12 +14,13 @@
 #include "../lib/twin.h"
 
 enum {
-	MESSAGES = 50000, /* each way */
 	LARGEST = 1 << 16,
 	GUARD = 32, /* bytes behind each message that must stay as they are */
 	SLOT = LARGEST + GUARD,
 	WINDOW = 32,
 };
+
+static uint32_t messages; /* each way */
 
 /* Requests under way of one direction; slot i % WINDOW is message i's until it is done. */
 struct way {
@@ -66,7 +67,7 @@ static void start_recv(struct side *s)
 	uint32_t i = w->started, slot = i % WINDOW;
 	size_t size = size_of(w, i), room = LARGEST;
 
-	if (i == MESSAGES || w->request[slot])
+	if (i == messages || w->request[slot])
 		return;
 	/* Buffers are as large as the message or larger; the guard is for both. */
 	if (hash(w->seed, ~i) & 1)
@@ -85,7 +86,7 @@ static void start_send(struct side *s)
 	uint32_t i = w->started, slot = i % WINDOW;
 	size_t size = size_of(w, i);
 
-	if (i == MESSAGES || w->request[slot])
+	if (i == messages || w->request[slot])
 		return;
 	bytes_fill(slot_of(w, slot), size, w->seed + i);
 	w->request[slot] = plug_isend(&s->plug, s->l.send, slot_of(w, slot), size, 9, w->mem.mh);
@@ -132,7 +133,7 @@ static void run(struct side *s)
 	int64_t moved = now_ms();
 	unsigned tries = 0;
 
-	while (s->in.done < MESSAGES || s->out.done < MESSAGES) {
+	while (s->in.done < messages || s->out.done < messages) {
 		bool did = false;
 
 		start_recv(s);
@@ -147,8 +148,8 @@ static void run(struct side *s)
 			continue;
 		}
 		relax(&tries);
-		need(now_ms() - moved < PLUG_WAIT_MS, "%u received, %u sent of %d each", s->in.done,
-		     s->out.done, MESSAGES);
+		need(now_ms() - moved < PLUG_WAIT_MS, "%u received, %u sent of %u each", s->in.done,
+		     s->out.done, messages);
 	}
 }
 
@@ -174,11 +175,33 @@ static void run_side(struct twin *t, void *arg)
 	(void)arg;
 }
 
-Test(random, hundred_thousand_messages_arrive_right_in_disorder, .timeout = 300)
+static void run_both(uint32_t n)
 {
 	struct twin t;
 
+	messages = n;
 	twin_start(&t, run_side, NULL);
 	run_side(&t, NULL);
 	twin_end(&t);
+}
+
+Test(random, hundred_thousand_messages_arrive_right_in_disorder, .timeout = 300)
+{
+	run_both(50000);
+}
+
+/*
+ * A line of the ring that is written again before its first write is complete would be overwritten
+ * by the second placement of that; one that is looked at before all of it is there would be torn.
+ */
+Test(random, messages_arrive_right_when_bytes_land_twice_and_in_any_order, .timeout = 300)
+{
+	plug_softefa("fault=twice op=write p=0.3 gap=300,fault=lines op=write p=0.5");
+	run_both(5000);
+}
+
+Test(random, messages_arrive_right_when_requests_leave_late, .timeout = 300)
+{
+	plug_softefa("fault=delay 0 jitter=2000 p=0.3,fault=reorder 64");
+	run_both(5000);
 }

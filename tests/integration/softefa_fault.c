@@ -242,6 +242,18 @@ static void two_devices(struct duo *d)
 	node_ahn(&d->b, &a);
 }
 
+Test(softefa_fault, dead_device_sends_nothing)
+{
+	struct duo d;
+
+	two_devices(&d);
+	faults_set(&d.a.dev, "dead dev=0");
+	node_fill(d.a.buf, LEN, 9);
+	cr_assert(eq(int, run(&d, RAW_WRITE, LEN).status, 15));
+	cr_assert(zero(u8, d.b.buf[1]));
+	duo_fini(&d);
+}
+
 Test(softefa_fault, device_is_dead_for_those_who_send_to_it)
 {
 	struct duo d;
@@ -328,11 +340,13 @@ Test(softefa_fault, receives_out_of_sight_end_retries)
 
 	init(&d, NULL, &(struct node_attr){.rnr = 1});
 	node_recv(&d.b, 3, 0, LEN);
+	memset(d.a.buf, 0xee, LEN);
 	faults_set(&d.a.dev, "rnr");
 	cr_assert(eq(int, run(&d, RAW_SEND, LEN).status, 10));
 	wr = node_wr(&d.a, RAW_WRITE, &d.to_b, d.ahn, 0, LEN, 0);
 	wr.imm_on = true;
 	cr_assert(eq(int, node_run(&d.a, &wr).status, 10));
+	cr_assert(zero(u8, d.b.buf[0]), "refused before any byte is written");
 	assert_works(&d);
 	faults_set(&d.a.dev, "");
 	cr_assert(zero(int, run(&d, RAW_SEND, LEN).status));

@@ -132,6 +132,17 @@ Test(softefa_stat, request_without_a_receive_counts_once_however_long_it_waits)
 	duo_fini(&d);
 }
 
+Test(softefa_stat, request_that_waits_in_vain_for_a_receive_counts_once)
+{
+	struct duo d;
+
+	init(&d, "rnr_timer_us=10000", &(struct node_attr){.rnr = 3});
+	cr_assert(eq(int, run(&d, RAW_SEND, LEN), 10));
+	stat_json();
+	SAYS(0, "\"rnr\":1");
+	duo_fini(&d);
+}
+
 Test(softefa_stat, duplicates_and_reorders_are_counted)
 {
 	struct raw_wr wr;
@@ -182,6 +193,40 @@ Test(softefa_stat, processes_add_up_also_when_they_have_left)
 	SAYS(0, "\"write\":5,");
 	SAYS(3, "\"write\":8,");
 	cr_assert(not(says_of(1, "requests")));
+	duo_fini(&d);
+}
+
+static void work_hard(void *arg)
+{
+	struct duo d;
+
+	(void)arg;
+	duo_init(&d, &(struct node_attr){0});
+	for (unsigned i = 0; i < 200; i++) {
+		struct raw_wr wr = node_wr(&d.a, RAW_WRITE, &d.to_b, d.ahn, 0, LEN, 0);
+
+		for (unsigned k = 0; k < 32; k++)
+			raw_post(&d.a.qp, &wr);
+		raw_ring(&d.a.qp);
+		for (unsigned k = 0; k < 32; k++)
+			node_wait_status(&d.a.scq, 0);
+	}
+	duo_fini(&d);
+}
+
+Test(softefa_stat, processes_that_count_at_the_same_time_lose_nothing)
+{
+	pid_t kid[4];
+	struct duo d;
+
+	init(&d, NULL, &(struct node_attr){0});
+	for (unsigned i = 0; i < 4; i++)
+		kid[i] = kids_start(work_hard, NULL);
+	for (unsigned i = 0; i < 4; i++)
+		kids_join(kid[i]);
+	stat_json();
+	SAYS(0, "\"write\":25600,");
+	SAYS(0, "\"completions\":{\"0\":25600}");
 	duo_fini(&d);
 }
 
