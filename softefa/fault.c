@@ -260,7 +260,7 @@ void se_fault_landing_rule(struct se_move *m, uint32_t dev, uint16_t qpn, uint8_
 		se_landing_lines(m, draw(UINT32_MAX), draw(UINT32_MAX), r->key[SE_KEY_gap]);
 	r = event(SE_FAULT_TWICE, dev, qpn, op);
 	if (r)
-		se_landing_twice(m, r->key[SE_KEY_gap]);
+		se_landing_twice(m, r->key[SE_KEY_gap], op != SE_OP_READ);
 	r = event(SE_FAULT_DIE_PLACING, dev, qpn, op);
 	if (r)
 		se_landing_die(m, r->value);

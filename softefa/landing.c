@@ -3,13 +3,15 @@
 #include "landing.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "engine.h"
 #include "move.h"
 #include "stats.h"
 
-#define LINE 64
+#define LINE     64
+#define COPY_MAX (64u << 10)
 
 static uint32_t gcd(uint32_t a, uint32_t b)
 {
@@ -56,10 +58,33 @@ void se_landing_lines(struct se_move *m, uint32_t mul, uint32_t add, uint32_t ga
 	l->mul = coprime(1 + mul % (n - 1), n);
 }
 
-void se_landing_twice(struct se_move *m, uint32_t gap_us)
+void se_landing_twice(struct se_move *m, uint32_t gap_us, bool same)
 {
 	m->landing.odd = m->landing.twice = true;
+	m->landing.same = same;
 	m->landing.again_gap_us = gap_us;
+}
+
+void se_landing_end(struct se_landing *l)
+{
+	free(l->copy);
+	l->copy = NULL;
+}
+
+/* From here on all comes from a copy. Without memory for it the source is read again, too. */
+static enum se_move_result keep(struct se_move *m)
+{
+	enum se_move_result result;
+
+	if (!m->landing.twice || m->data || !m->landing.same || m->len > COPY_MAX)
+		return SE_MOVE_DONE;
+	m->landing.copy = malloc(m->len);
+	if (!m->landing.copy)
+		return SE_MOVE_DONE;
+	result = se_move_copy(m, m->landing.copy);
+	if (result == SE_MOVE_DONE)
+		m->data = m->landing.copy;
+	return result;
 }
 
 void se_landing_die(struct se_move *m, uint32_t at)
@@ -120,6 +145,9 @@ enum se_move_result se_landing_step(struct se_move *m)
 	die_if_due(m);
 	if (l->not_before_us && se_now_us() < l->not_before_us)
 		return SE_MOVE_WAIT;
+	result = keep(m);
+	if (result != SE_MOVE_DONE)
+		return result;
 	len = next_part(m, &from);
 	result = se_move_part(m, from, len);
 	if (result != SE_MOVE_DONE)

@@ -101,6 +101,22 @@ enum se_move_result se_move_place(struct se_move *m, const void *data, uint32_t 
 void se_move_cancel(struct se_move *m)
 {
 	se_pull_cancel(m);
+	se_landing_end(&m->landing);
+}
+
+enum se_move_result se_move_copy(const struct se_move *m, void *buf)
+{
+	struct iovec src[2], dst = {buf, m->len};
+	unsigned nsrc = spans(src, m->src, m->nsrc, 0, m->len);
+	pid_t pid = se_fabric_pid(m->slot);
+	int rc;
+
+	if (!src_live(m))
+		return SE_MOVE_BAD_SRC;
+	rc = se_copy_pull(pid, &dst, 1, src, nsrc, m->len);
+	if (rc)
+		return blame(rc, &dst, 1, pid);
+	return src_live(m) ? SE_MOVE_DONE : SE_MOVE_BAD_SRC;
 }
 
 enum se_move_result se_move_part(const struct se_move *m, uint32_t from, uint32_t len)

@@ -52,6 +52,8 @@ enum se_move_result se_move_part(const struct se_move *m, uint32_t from, uint32_
 /* The same with @len bytes at @data, in our own memory. */
 enum se_move_result se_move_put(const struct se_move *m, const void *data, uint32_t from,
 				uint32_t len);
+/* All bytes of a source on this host into @buf. */
+enum se_move_result se_move_copy(const struct se_move *m, void *buf);
 /* landing.c: se_move_step() and se_move_place() of a move that lands strangely. */
 enum se_move_result se_landing_step(struct se_move *m);
 enum se_move_result se_landing_place(struct se_move *m, const void *data, uint32_t len);

@@ -196,6 +196,7 @@ void se_rx_forget(struct se_list *list)
 		struct se_rx *rx = se_container(n, struct se_rx, node);
 
 		se_rx_drop_payload(rx);
+		se_landing_end(&rx->move.landing);
 		free(rx);
 	}
 	se_list_init(list);

@@ -196,7 +196,7 @@ Test(random, hundred_thousand_messages_arrive_right_in_disorder, .timeout = 300)
  */
 Test(random, messages_arrive_right_when_bytes_land_twice_and_in_any_order, .timeout = 300)
 {
-	plug_softefa("fault=twice op=write p=0.3 gap=300,fault=lines op=write p=0.5");
+	plug_softefa("fault=twice op=write p=0.05 gap=20000,fault=lines op=write p=0.5");
 	run_both(5000);
 }
 

@@ -97,6 +97,26 @@ ParameterizedTest(enum raw_op *op, softefa_landing, bytes_are_placed_twice_befor
 	duo_fini(&d);
 }
 
+/* A line of a ring that its sender writes again too early: the old one comes back over the new. */
+Test(softefa_landing, second_placement_has_the_bytes_of_the_first)
+{
+	struct duo d;
+
+	init(&d, "reorder=0");
+	faults_set(&d.a.dev, "twice gap=300000 nth=1");
+	memset(d.a.buf, 1, LINE);
+	start(&d, RAW_WRITE, LINE);
+	while (look(&d.b.buf[LINE - 1]) != 1)
+		kids_nap_us(100);
+	memset(d.a.buf, 2, LINE);
+	start(&d, RAW_WRITE, LINE);
+	node_wait_status(&d.a.scq, 0);
+	node_wait_status(&d.a.scq, 0);
+	cr_assert(eq(u8, d.b.buf[0], 1));
+	cr_assert(eq(u8, d.b.buf[LINE - 1], 1));
+	duo_fini(&d);
+}
+
 /* ---- line by line ---- */
 
 /* Is line @i of @at there: its first and last word? 2: half of it is. */
