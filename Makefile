@@ -67,6 +67,7 @@ $(O)/netbench: $(call objs,tools/netbench/*.c) $(host)
 	$(call link,,-lm)
 # Subjects for netbench; tcpnet-vN exports no table newer than N.
 $(O)/obj/tests/plugins/tables-v%.o: tests/plugins/tables.c
+	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) -DTABLES_NEWEST=$* $(CFLAGS) -c -o $@ $<
 $(O)/plugins/tcpnet-v%.so: $(O)/obj/tests/plugins/tcpnet.o $(O)/obj/tests/plugins/tables-v%.o
 	$(call link,-shared $(defs))
