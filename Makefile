@@ -73,6 +73,10 @@ $(O)/plugins/tcpnet-v%.so: $(O)/obj/tests/plugins/tcpnet.o $(O)/obj/tests/plugin
 	$(call link,-shared $(defs))
 $(O)/plugins/%.so: $(O)/obj/tests/plugins/%.o $(O)/obj/tests/plugins/tables.o
 	$(call link,-shared $(defs))
+# In place of CUDA; its soname is that of the real one.
+$(O)/cuda/libcuda.so.1: $(O)/obj/tests/cuda/libcuda.o
+	$(call link,-shared $(defs) -Wl$(comma)-soname$(comma)libcuda.so.1)
+$(O)/integration/core_cuda: | $(O)/cuda/libcuda.so.1
 netbench_subjects := $(O)/netbench $(patsubst %,$(O)/plugins/%.so,tcpnet tcpnet-v9 nullnet) \
 	$(O)/softefa $(O)/libsoftefa.so $(O)/libnccl-net-efa.so
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netbench*.c)): | $(netbench_subjects)
@@ -94,6 +98,8 @@ $(O)/integration/%: $(O)/obj/tests/integration/%.o $(parts)
 # Also for a real EFA: no part of this project is in it.
 $(O)/conformance/%: $(O)/obj/tests/conformance/%.o $(O)/test/lib.a
 	$(call link,$(rpath),-lcriterion)
+$(O)/gpu/%: $(O)/obj/tests/gpu/%.o $(O)/libsrd.a
+	$(call link,$(rpath))
 $(O)/stress/%: $(O)/obj/tests/stress/%.o $(parts)
 	$(call link,$(rpath))
 $(O)/fuzz/%: $(O)/obj/tests/fuzz/%.o $(parts)
@@ -106,6 +112,8 @@ check: all $(tests) check-layers check-exports check-headers check-manual check-
 	$(Q)BUILD=$(O) scripts/run-tests.sh $(tests)
 conformance: all $(conformance) ## what an EFA does, on softefa; SOFTEFA=0: on the machine's own
 	$(Q)BUILD=$(O) scripts/run-tests.sh $(conformance)
+check-gpu: $(O)/gpu/gpu ## srd_cuda on a real GPU; says what it could not check
+	$(Q)$<
 stress: ## threads under ThreadSanitizer
 	$(Q)$(MAKE) SAN=thread run-stress
 run-stress: $(call progs,stress)
@@ -178,7 +186,7 @@ help: ## list the targets
 	@echo "with V=1 (show commands), SAN=address,undefined or thread, RDMA_CORE=PREFIX, CC=, CFLAGS="
 
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
-.PHONY: all bench bench-softefa check check-layers check-exports check-headers check-manual check-install conformance \
+.PHONY: all bench bench-softefa check check-layers check-exports check-headers check-gpu check-manual check-install conformance \
 	install stress run-stress fuzz run-fuzz demo deps \
 	check-peers lint pre-push clean help
 .SECONDARY:

@@ -30,6 +30,8 @@
 	X(dealloc_pd, true, int, (struct ibv_pd *)) \
 	X(reg_mr_iova2, true, struct ibv_mr *, \
 	  (struct ibv_pd *, void *, size_t, uint64_t, unsigned int)) \
+	X(reg_dmabuf_mr, false, struct ibv_mr *, \
+	  (struct ibv_pd *, uint64_t, size_t, uint64_t, int, int)) \
 	X(dereg_mr, true, int, (struct ibv_mr *)) \
 	X(destroy_cq, true, int, (struct ibv_cq *)) \
 	X(modify_qp, true, int, (struct ibv_qp *, struct ibv_qp_attr *, int)) \

@@ -9,19 +9,27 @@
 #include "log.h"
 
 /* Most often, ENOMEM means that the limit of locked memory is in the way: say what it is. */
-static int reg_failed(struct srd_pd *pd, size_t len, int access, int err)
+static int reg_failed(struct srd_pd *pd, const char *call, size_t len, int access, int err)
 {
 	struct rlimit limit = {0};
 
 	if (err != ENOMEM)
-		return srd_failed(pd->ibv->context, "ibv_reg_mr", err, ": %zu bytes, access %#x",
-				  len, (unsigned)access);
+		return srd_failed(pd->ibv->context, call, err, ": %zu bytes, access %#x", len,
+				  (unsigned)access);
 	getrlimit(RLIMIT_MEMLOCK, &limit);
-	return srd_failed(pd->ibv->context, "ibv_reg_mr", err,
+	return srd_failed(pd->ibv->context, call, err,
 			  ": %zu bytes, access %#x; RLIMIT_MEMLOCK is %lld KiB, max %u regions",
 			  len, (unsigned)access,
 			  limit.rlim_cur == RLIM_INFINITY ? -1 : (long long)limit.rlim_cur / 1024,
 			  pd->dev->attr.max_mr);
+}
+
+static void finish(struct srd_mr *mr, uint64_t addr, size_t len)
+{
+	mr->addr = addr;
+	mr->len = len;
+	mr->lkey = mr->ibv->lkey;
+	mr->rkey = mr->ibv->rkey;
 }
 
 int srd_mr_init(struct srd_mr *mr, struct srd_pd *pd, void *addr, size_t len, int access)
@@ -33,11 +41,24 @@ int srd_mr_init(struct srd_mr *mr, struct srd_pd *pd, void *addr, size_t len, in
 	/* iova2 drops the optional access flags that an older kernel would refuse. */
 	mr->ibv = srd_ibv.reg_mr_iova2(pd->ibv, addr, len, start, (unsigned)access);
 	if (!mr->ibv)
-		return reg_failed(pd, len, access, errno);
-	mr->addr = start;
-	mr->len = len;
-	mr->lkey = mr->ibv->lkey;
-	mr->rkey = mr->ibv->rkey;
+		return reg_failed(pd, "ibv_reg_mr", len, access, errno);
+	finish(mr, start, len);
+	return 0;
+}
+
+int srd_mr_init_dmabuf(struct srd_mr *mr, struct srd_pd *pd, int fd, uint64_t offset, size_t len,
+		       uint64_t addr, int access)
+{
+	memset(mr, 0, sizeof(*mr));
+	if (!srd_ibv.reg_dmabuf_mr) {
+		srd_warn("libibverbs lacks ibv_reg_dmabuf_mr: it is too old");
+		return -EOPNOTSUPP;
+	}
+	errno = 0;
+	mr->ibv = srd_ibv.reg_dmabuf_mr(pd->ibv, offset, len, addr, fd, access);
+	if (!mr->ibv)
+		return reg_failed(pd, "ibv_reg_dmabuf_mr", len, access, errno);
+	finish(mr, addr, len);
 	return 0;
 }
 

@@ -303,6 +303,12 @@ struct srd_mr {
 
 /* Register host memory. @access: IBV_ACCESS_*. On -ENOMEM the log names RLIMIT_MEMLOCK. */
 int srd_mr_init(struct srd_mr *mr, struct srd_pd *pd, void *addr, size_t len, int access);
+/*
+ * Register [@offset, @offset + @len) of a dma-buf. SGEs and remote peers name it by addresses from
+ * @addr on, which must have the same place in its page as @offset. @fd may be closed afterwards.
+ */
+int srd_mr_init_dmabuf(struct srd_mr *mr, struct srd_pd *pd, int fd, uint64_t offset, size_t len,
+		       uint64_t addr, int access);
 void srd_mr_fini(struct srd_mr *mr);
 
 /* The SGE of [@off, @off + @len) in @mr; -EINVAL when that is not inside. */
