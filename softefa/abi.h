@@ -103,20 +103,28 @@ struct se_abi_qp_out {
 _Static_assert(sizeof(struct se_abi_qp_out) == 64, "qp out");
 
 /* Newer than <rdma/ib_user_ioctl_cmds.h> of Debian 12. */
-#define SE_METHOD_QUERY_PORT_SPEED 7 /* of DEVICE: attr 0 port in, 1 speed out, 100 Mb/s units */
+#define SE_METHOD_QUERY_PORT_SPEED 7 /* of DEVICE */
+#define SE_ATTR_PORT_SPEED_PORT    0
+#define SE_ATTR_PORT_SPEED_RESP    1 /* in 100 Mb/s */
+
+/* of CQ's creation: memory of the application's own for the ring */
+#define SE_ATTR_CREATE_CQ_VA     8
+#define SE_ATTR_CREATE_CQ_LENGTH 9
+#define SE_ATTR_CREATE_CQ_FD     10
+#define SE_ATTR_CREATE_CQ_OFFSET 11
 /* of MR: Linux 6.17 */
-#define SE_METHOD_REG_MR           5
-#define SE_ATTR_REG_MR_HANDLE      0
-#define SE_ATTR_REG_MR_PD          1
-#define SE_ATTR_REG_MR_DMAH        2
-#define SE_ATTR_REG_MR_IOVA        3
-#define SE_ATTR_REG_MR_ADDR        4
-#define SE_ATTR_REG_MR_LENGTH      5
-#define SE_ATTR_REG_MR_ACCESS      6
-#define SE_ATTR_REG_MR_FD          7
-#define SE_ATTR_REG_MR_FD_OFFSET   8
-#define SE_ATTR_REG_MR_LKEY        9
-#define SE_ATTR_REG_MR_RKEY        10
+#define SE_METHOD_REG_MR         5
+#define SE_ATTR_REG_MR_HANDLE    0
+#define SE_ATTR_REG_MR_PD        1
+#define SE_ATTR_REG_MR_DMAH      2
+#define SE_ATTR_REG_MR_IOVA      3
+#define SE_ATTR_REG_MR_ADDR      4
+#define SE_ATTR_REG_MR_LENGTH    5
+#define SE_ATTR_REG_MR_ACCESS    6
+#define SE_ATTR_REG_MR_FD        7
+#define SE_ATTR_REG_MR_FD_OFFSET 8
+#define SE_ATTR_REG_MR_LKEY      9
+#define SE_ATTR_REG_MR_RKEY      10
 
 /* of MR, EFA's own */
 #define SE_METHOD_MR_QUERY        0x1000

@@ -29,12 +29,7 @@ int se_cmd_read(struct se_cmd *c, struct se_ctx *ctx, uint64_t user)
 		return -EPROTONOSUPPORT;
 	if (h->driver_id != SE_DRIVER_ID)
 		return -EINVAL;
-	if (se_copy_in(c->attr, user + sizeof(*h), h->nattrs * sizeof(c->attr[0])))
-		return -EFAULT;
-	for (unsigned i = 0; i < h->nattrs; i++)
-		if (se_cmd_find(c, c->attr[i].id) != &c->attr[i])
-			return -EINVAL; /* twice */
-	return 0;
+	return se_copy_in(c->attr, user + sizeof(*h), h->nattrs * sizeof(c->attr[0]));
 }
 
 int se_cmd_write(const struct se_cmd *c)
@@ -42,16 +37,71 @@ int se_cmd_write(const struct se_cmd *c)
 	return se_copy_out(c->user + sizeof(c->hdr), c->attr, c->hdr.nattrs * sizeof(c->attr[0]));
 }
 
-int se_cmd_check_known(const struct se_cmd *c, const uint16_t *known)
+static bool all_zero(const struct se_cmd_attr *a, uint16_t from)
 {
-	for (unsigned i = 0; i < c->hdr.nattrs; i++) {
-		const uint16_t *k = known;
+	uint8_t part[64];
+	uint16_t n;
 
-		while (*k != 0xffff && *k != c->attr[i].id)
-			k++;
-		if (*k == 0xffff && c->attr[i].flags & MANDATORY)
-			return -EPROTONOSUPPORT;
+	for (; from < a->len; from += n) {
+		n = a->len - from;
+		if (n > sizeof(part))
+			n = sizeof(part);
+		if (a->len <= sizeof(a->data))
+			memcpy(part, (const uint8_t *)&a->data + from, n);
+		else if (se_copy_in(part, a->data + from, n))
+			return false;
+		for (unsigned i = 0; i < n; i++)
+			if (part[i])
+				return false;
 	}
+	return true;
+}
+
+static int check_one(const struct se_cmd_attr *a, const struct se_cmd_spec *s)
+{
+	switch (s->kind) {
+	case SE_CMD_IN_ZERO:
+		if (!all_zero(a, s->max))
+			return -EOPNOTSUPP;
+		return a->len < s->min || a->reserved ? -EINVAL : 0;
+	case SE_CMD_IN:
+	case SE_CMD_OUT:
+		return a->len < s->min || a->len > s->max || a->reserved ? -EINVAL : 0;
+	case SE_CMD_OBJECT:
+		return a->len || a->reserved ? -EINVAL : 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+static const struct se_cmd_spec *spec_of(const struct se_cmd_spec *s, uint16_t id)
+{
+	while (s->id != SE_CMD_END && s->id != id)
+		s++;
+	return s->id == SE_CMD_END ? NULL : s;
+}
+
+int se_cmd_check(const struct se_cmd *c, const struct se_cmd_spec *spec)
+{
+	uint32_t seen = 0; /* a bit per attribute of @spec */
+
+	for (unsigned i = 0; i < c->hdr.nattrs; i++) {
+		const struct se_cmd_attr *a = &c->attr[i];
+		const struct se_cmd_spec *s = spec_of(spec, a->id);
+		int rc;
+
+		if (!s && a->flags & MANDATORY)
+			return -EPROTONOSUPPORT;
+		if (!s)
+			continue;
+		rc = seen & 1u << (s - spec) ? -EINVAL : check_one(a, s);
+		if (rc)
+			return rc;
+		seen |= 1u << (s - spec);
+	}
+	for (unsigned i = 0; spec[i].id != SE_CMD_END; i++)
+		if (spec[i].must && !(seen & 1u << i))
+			return -EINVAL;
 	return 0;
 }
 
@@ -92,7 +142,7 @@ int se_cmd_in_object(struct se_cmd *c, uint16_t id, enum se_type type, struct se
 	if (rc)
 		return rc;
 	*obj = se_ctx_get(c->ctx, handle, type);
-	return *obj ? 0 : -ENOENT;
+	return *obj ? 0 : se_ctx_has(c->ctx, handle) ? -EINVAL : -ENOENT;
 }
 
 int se_cmd_out(struct se_cmd *c, uint16_t id, const void *src, size_t len)

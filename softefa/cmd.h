@@ -11,7 +11,7 @@
 
 #include "ctx.h"
 
-#define SE_CMD_MAX_ATTRS 64
+#define SE_CMD_MAX_ATTRS 254 /* what a page holds */
 
 struct se_cmd_attr {
 	uint16_t id;
@@ -41,15 +41,41 @@ struct se_cmd {
 int se_cmd_read(struct se_cmd *c, struct se_ctx *ctx, uint64_t user);
 /* Write back the attributes (handles, flags). */
 int se_cmd_write(const struct se_cmd *c);
-/* -EPROTONOSUPPORT when a mandatory attribute is not in @known, which ends with 0xffff. */
-int se_cmd_check_known(const struct se_cmd *c, const uint16_t *known);
+
+/* What a method knows of an attribute. */
+enum se_cmd_kind {
+	SE_CMD_IN,      /* @min to @max bytes */
+	SE_CMD_IN_ZERO, /* as above; beyond @max only zeros */
+	SE_CMD_OUT,     /* @min to @max bytes */
+	SE_CMD_OBJECT,  /* a handle or file of the context, or the place for a new one */
+	SE_CMD_ABSENT,  /* an object of a type that this device does not have */
+};
+
+struct se_cmd_spec {
+	uint16_t id; /* SE_CMD_END after the last */
+	uint8_t kind;
+	bool must;
+	uint16_t min, max;
+};
+
+#define SE_CMD_END 0xffff
+
+/*
+ * The kernel's rules: -EPROTONOSUPPORT when an attribute is unknown and mandatory, -EINVAL when a
+ * known one is missing that must be there, comes twice or has a wrong length, -EOPNOTSUPP when it
+ * says more than is known here.
+ */
+int se_cmd_check(const struct se_cmd *c, const struct se_cmd_spec *spec);
 
 struct se_cmd_attr *se_cmd_find(struct se_cmd *c, uint16_t id);
 
 /* Input: bytes beyond the attribute's are zero. -EINVAL: not there (optional: no error, zeros). */
 int se_cmd_in(struct se_cmd *c, uint16_t id, void *dst, size_t len);
 int se_cmd_in_optional(struct se_cmd *c, uint16_t id, void *dst, size_t len);
-/* The object of @type that the attribute names; -EINVAL: no attribute, -ENOENT: no such object. */
+/*
+ * The object of @type that the attribute names; -EINVAL: no attribute, or another type; -ENOENT: no
+ * such object.
+ */
 int se_cmd_in_object(struct se_cmd *c, uint16_t id, enum se_type type, struct se_obj **obj);
 
 /* Output, cut to the application's room and padded with zeros. No error when nobody asks for it. */

@@ -261,9 +261,14 @@ void se_ctx_del(struct se_obj *obj)
 		ctx->low_free = obj->handle;
 }
 
+bool se_ctx_has(const struct se_ctx *ctx, uint32_t handle)
+{
+	return handle < ctx->nobj && ctx->obj[handle];
+}
+
 struct se_obj *se_ctx_get(const struct se_ctx *ctx, uint32_t handle, enum se_type type)
 {
-	if (handle >= ctx->nobj || !ctx->obj[handle] || ctx->obj[handle]->type != type)
+	if (!se_ctx_has(ctx, handle) || ctx->obj[handle]->type != type)
 		return NULL;
 	return ctx->obj[handle];
 }

@@ -33,6 +33,7 @@ struct se_ctx {
 	pid_t pid; /* of the process that opened it */
 	dev_t st_dev;
 	ino_t st_ino;
+	bool ready;               /* GET_CONTEXT was here: other commands make sense */
 	bool fatal;               /* the device is gone */
 	struct se_channel *async; /* the first for asynchronous events; NULL: none yet */
 	struct se_space space;
@@ -56,6 +57,8 @@ void se_ctx_forget_all(void);
 /* Give @obj a handle; -ENOMEM. */
 int se_ctx_add(struct se_ctx *ctx, struct se_obj *obj, enum se_type type);
 void se_ctx_del(struct se_obj *obj);
+/* Is there an object, whatever its type? */
+bool se_ctx_has(const struct se_ctx *ctx, uint32_t handle);
 struct se_obj *se_ctx_get(const struct se_ctx *ctx, uint32_t handle, enum se_type type);
 
 #endif

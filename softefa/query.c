@@ -5,6 +5,7 @@
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "abi.h"
@@ -44,7 +45,43 @@ int se_query_context(struct se_cmd *c)
 				sizeof(core_support));
 	if (!rc)
 		rc = se_cmd_out(c, UVERBS_ATTR_UHW_OUT, &out, sizeof(out));
+	c->ctx->ready = !rc;
 	return rc;
+}
+
+/* The handles of all objects of a type. */
+int se_query_handles(struct se_cmd *c)
+{
+	static const struct {
+		uint16_t object;
+		enum se_type type;
+	} types[] = {{UVERBS_OBJECT_PD, SE_PD},
+		     {UVERBS_OBJECT_MR, SE_MR},
+		     {UVERBS_OBJECT_AH, SE_AH},
+		     {UVERBS_OBJECT_CQ, SE_CQ},
+		     {UVERBS_OBJECT_QP, SE_QP}};
+	struct se_cmd_attr *list = se_cmd_find(c, UVERBS_ATTR_INFO_HANDLES_LIST);
+	uint32_t total = 0, room, *handles;
+	unsigned i = 0;
+	uint64_t object;
+	int rc = se_cmd_in(c, UVERBS_ATTR_INFO_OBJECT_ID, &object, sizeof(object));
+
+	if (rc)
+		return rc;
+	while (i < sizeof(types) / sizeof(types[0]) && types[i].object != object)
+		i++;
+	if (!list || list->len % sizeof(*handles) || i == sizeof(types) / sizeof(types[0]))
+		return -EINVAL;
+	room = list->len / sizeof(*handles);
+	handles = calloc(room, sizeof(*handles));
+	if (!handles)
+		return -ENOMEM;
+	for (uint32_t h = 0; h < c->ctx->nobj && total < room; h++)
+		if (se_ctx_get(c->ctx, h, types[i].type))
+			handles[total++] = h;
+	rc = se_cmd_out(c, UVERBS_ATTR_INFO_HANDLES_LIST, handles, total * sizeof(*handles));
+	free(handles);
+	return rc ? rc : se_cmd_out(c, UVERBS_ATTR_INFO_TOTAL_HANDLES, &total, sizeof(total));
 }
 
 static uint32_t min_u32(uint32_t a, uint32_t b)
@@ -161,9 +198,9 @@ int se_query_port(struct se_cmd *c)
 int se_query_port_speed(struct se_cmd *c)
 {
 	uint64_t speed = se_settings()->speed_gbps * 10ull;
-	int rc = port_check(c, 0);
+	int rc = port_check(c, SE_ATTR_PORT_SPEED_PORT);
 
-	return rc ? rc : se_cmd_out(c, 1, &speed, sizeof(speed));
+	return rc ? rc : se_cmd_out(c, SE_ATTR_PORT_SPEED_RESP, &speed, sizeof(speed));
 }
 
 static void fill_gid(const struct se_ctx *ctx, struct ib_uverbs_gid_entry *e)
@@ -208,7 +245,7 @@ int se_query_gid_table(struct se_cmd *c)
 					sizeof(flags));
 	if (rc)
 		return rc;
-	if (flags || !entry_size || !room || room->len < entry_size)
+	if (flags || !entry_size || room->len < entry_size || room->len % entry_size)
 		return -EINVAL;
 	fill_gid(c->ctx, &e);
 	rc = se_cmd_out(c, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, &e,

@@ -16,6 +16,7 @@ int se_uverbs_ioctl(int fd, const struct stat *st, uint64_t arg);
 
 /* query.c: the device tells of itself. */
 int se_query_context(struct se_cmd *c);
+int se_query_handles(struct se_cmd *c);
 int se_query_device(struct se_cmd *c);
 int se_query_device_short(struct se_cmd *c);
 int se_query_port(struct se_cmd *c);

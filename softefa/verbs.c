@@ -138,6 +138,19 @@ static int channel_arg(struct se_cmd *c, uint16_t id, enum se_channel_kind kind,
 	return a && !*out ? -EBADF : 0;
 }
 
+/* No device of ours writes completions into memory of the application's own. */
+static int own_memory(struct se_cmd *c)
+{
+	bool va = se_cmd_find(c, SE_ATTR_CREATE_CQ_VA), fd = se_cmd_find(c, SE_ATTR_CREATE_CQ_FD);
+	bool len = se_cmd_find(c, SE_ATTR_CREATE_CQ_LENGTH);
+	bool off = se_cmd_find(c, SE_ATTR_CREATE_CQ_OFFSET);
+
+	if (!va && !fd && !len && !off)
+		return 0;
+	return (va && (fd || off || !len)) || (fd && (!off || !len)) || (!va && !fd) ? -EINVAL
+										     : -EOPNOTSUPP;
+}
+
 static int cq_args(struct se_cmd *c, struct se_cq_attr *a)
 {
 	struct se_abi_cq_in in;
@@ -160,6 +173,9 @@ static int cq_args(struct se_cmd *c, struct se_cq_attr *a)
 		rc = se_cmd_in_optional(c, UVERBS_ATTR_CREATE_CQ_FLAGS, &flags, sizeof(flags));
 	if (!rc)
 		rc = se_cmd_in(c, UVERBS_ATTR_UHW_IN, &in, sizeof(in));
+	if (rc)
+		return rc;
+	rc = own_memory(c);
 	if (rc)
 		return rc;
 	if (flags)

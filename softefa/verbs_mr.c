@@ -110,9 +110,6 @@ int se_verbs_reg_mr_ex(struct se_cmd *c)
 	struct se_obj *pd;
 	int rc = se_cmd_in_object(c, SE_ATTR_REG_MR_PD, SE_PD, &pd);
 
-	/* A device that makes no DMA handles has none that could be named. */
-	if (!rc && se_cmd_find(c, SE_ATTR_REG_MR_DMAH))
-		rc = -ENOENT;
 	if (!rc)
 		rc = mr_ex_memory(c, &a);
 	if (!rc)

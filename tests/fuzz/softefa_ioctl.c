@@ -65,8 +65,9 @@ static _Noreturn void fail(const char *what)
 static const struct {
 	uint8_t object, method;
 } methods[] = {
-	{0, 0}, {0, 0}, {0, 0}, {0, 3}, {0, 2}, {0, 5}, {0, 6}, {0, 7}, {16, 0}, {1, 0},
-	{7, 1}, {7, 4}, {6, 0}, {3, 0}, {3, 0}, {3, 1}, {4, 0}, {4, 0}, {4, 1},  {2, 0},
+	{0, 0}, {0, 0}, {0, 0}, {0, 3}, {0, 2}, {0, 5}, {0, 6}, {0, 7}, {16, 0},
+	{1, 0}, {7, 1}, {7, 4}, {6, 0}, {3, 0}, {3, 0}, {3, 1}, {4, 0}, {4, 0},
+	{4, 1}, {2, 0}, {7, 2}, {7, 3}, {7, 5}, {0, 1}, {0, 4},
 };
 
 static const uint8_t write_commands[] = {1, 3, 5, 9, 17, 25, 26, 0, 2, 4, 13, 18, 24};
@@ -209,6 +210,7 @@ static void make_cq(const struct raw_dev *d, struct input *in)
 	struct raw_cq cq;
 
 	attr.channel = u8(in) % 4 == 0 ? first_fd + u8(in) % 16 : 0;
+	attr.async = u8(in) % 4 == 0 ? first_fd + u8(in) % 16 : 0;
 	attr.user = u64(in);
 	if (raw_cq_create(&cq, d, &attr) == 0)
 		unmap_cq(&cq);
@@ -221,6 +223,22 @@ static void make_mr(const struct raw_dev *d, struct input *in)
 	void *at = (void *)(uintptr_t)pointer(in);
 
 	raw_mr_reg(&mr, d, &pd, at, u8(in) % 4 ? u16(in) : u64(in), u8(in) % 16);
+}
+
+static void make_dmabuf_mr(const struct raw_dev *d, struct input *in)
+{
+	struct raw_pd pd = some_pd(in);
+	struct raw_dmabuf b = {.fd = memfd_create("fuzz", MFD_CLOEXEC)};
+	struct raw_mr mr;
+
+	if (b.fd < 0 || ftruncate(b.fd, ARENA))
+		fail("no memfd");
+	b.off = u8(in) % 4 ? u16(in) : u64(in);
+	b.len = u8(in) % 4 ? u16(in) : u64(in);
+	b.iova = u8(in) % 4 ? b.off : u64(in);
+	b.access = u8(in) % 16;
+	raw_mr_reg_dmabuf(&mr, d, &pd, &b);
+	close(b.fd);
 }
 
 static void make_ah(const struct raw_dev *d, struct input *in)
@@ -255,13 +273,13 @@ static void destroy(const struct raw_dev *d, struct input *in)
 {
 	static const uint8_t what[][2] = {{1, 0}, {7, 1}, {6, 0}, {3, 1}, {4, 1}};
 	unsigned w = u8(in) % 5;
-	uint64_t out[2];
+	uint32_t out[2];
 	struct raw_cmd c;
 
 	raw_cmd_init(&c, what[w][0], what[w][1]);
 	raw_cmd_handle(&c, 0, u8(in) % 16);
 	if (w >= 3)
-		raw_cmd_out(&c, 1, out, sizeof(out));
+		raw_cmd_out(&c, 1, out, w == 3 ? 8 : 4);
 	raw_cmd_run(d->sys, d->fd, &c);
 }
 
@@ -269,7 +287,7 @@ static void channel(const struct raw_dev *d, struct input *in)
 {
 	int fd;
 
-	if (raw_channel(d, &fd) == 0 && u8(in) % 4 == 0)
+	if ((u8(in) % 2 ? raw_channel(d, &fd) : raw_async(d, &fd)) == 0 && u8(in) % 4 == 0)
 		close(fd);
 }
 
@@ -345,7 +363,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static void (*const good[])(const struct raw_dev *, struct input *) = {
-		make_qp, make_cq, make_mr, make_ah, modify_qp, destroy, channel,
+		make_qp, make_cq, make_mr, make_dmabuf_mr, make_ah, modify_qp, destroy, channel,
 	};
 	static unsigned inputs;
 	struct raw_dev dev[CONTEXTS];
@@ -370,7 +388,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		else if (what < 120)
 			bytes_as_command(d->fd, &in);
 		else
-			good[what % 7](d, &in);
+			good[what % (sizeof(good) / sizeof(good[0]))](d, &in);
 	}
 	for (unsigned i = 0; i < CONTEXTS; i++)
 		raw_close(&dev[i]);

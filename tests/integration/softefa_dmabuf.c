@@ -381,7 +381,7 @@ static struct ex {
 } exs[] = {
 	{A_ADDR, 0},     {A_FD | A_OFF, 0},        {0, EINVAL},
 	{A_FD, EINVAL},  {A_FD | A_ADDR, EINVAL},  {A_FD | A_OFF | A_ADDR, EINVAL},
-	{A_OFF, EINVAL}, {A_OFF | A_ADDR, EINVAL}, {A_ADDR | A_DMAH, ENOENT},
+	{A_OFF, EINVAL}, {A_OFF | A_ADDR, EINVAL}, {A_ADDR | A_DMAH, EINVAL},
 };
 
 ParameterizedTestParameters(softefa_dmabuf, newest_registration_takes_address_or_file)

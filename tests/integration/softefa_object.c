@@ -498,7 +498,7 @@ Test(softefa_object, destroyed_objects_are_not_found_again)
 	MUST_0(raw_mr_dereg(&n.mr, &n.dev));
 	cr_assert(eq(int, raw_mr_dereg(&mr, &n.dev), -ENOENT));
 	mr.handle = n.pd.handle; /* something else */
-	cr_assert(eq(int, raw_mr_dereg(&mr, &n.dev), -ENOENT));
+	cr_assert(eq(int, raw_mr_dereg(&mr, &n.dev), -EINVAL));
 	mr.handle = UINT32_MAX;
 	cr_assert(eq(int, raw_mr_dereg(&mr, &n.dev), -ENOENT));
 	node_fini(&n);

@@ -67,8 +67,8 @@ static struct header headers[] = {
 	{25, 0, 0, 17, 0, -EINVAL},
 	{24, 1, 0, 17, 0, -EINVAL},
 	{40, 0, 0, 17, 0, -EINVAL},
-	{24 + 16 * 65, 65, 0, 17, 0, -EINVAL},
-	{8, 4095, 0, 17, 0, -EINVAL}, /* 24 + 16 * 4095 is 8 in 16 bits */
+	{24 + 16 * 255, 255, 0, 17, 0, -EINVAL}, /* more than a page */
+	{8, 4095, 0, 17, 0, -EINVAL},            /* 24 + 16 * 4095 is 8 in 16 bits */
 	{65535, 65535, 0, 17, 0, -EINVAL},
 };
 
@@ -103,15 +103,6 @@ Test(cmd, addresses_that_are_not_there_are_efault)
 	cr_assert(eq(int, read_it(p + PAGE - 39), -EFAULT), "half an attribute");
 	memcpy(p + PAGE - 40, &cmd, 40);
 	cr_assert(zero(int, read_it(p + PAGE - 40)));
-}
-
-Test(cmd, attribute_may_be_there_once)
-{
-	raw_cmd_u32(&cmd, 1, 1);
-	raw_cmd_u32(&cmd, 2, 1);
-	cr_assert(zero(int, take()));
-	raw_cmd_u32(&cmd, 1, 2);
-	cr_assert(eq(int, take(), -EINVAL));
 }
 
 Test(cmd, order_does_not_matter)
@@ -267,22 +258,79 @@ Test(cmd, output_to_a_wild_or_read_only_place_is_efault)
 
 /* ---- what is known ---- */
 
-Test(cmd, unknown_attributes_are_ignored_unless_they_are_mandatory)
+static const struct se_cmd_spec spec[] = {
+	{1, SE_CMD_IN, true, 4, 4},       {2, SE_CMD_IN_ZERO, false, 4, 12},
+	{3, SE_CMD_OUT, false, 4, 4},     {4, SE_CMD_OUT, false, 4, UINT16_MAX},
+	{5, SE_CMD_OBJECT, false, 0, 0},  {6, SE_CMD_ABSENT, false, 0, 0},
+	{7, SE_CMD_IN_ZERO, false, 2, 4}, {.id = SE_CMD_END},
+};
+
+/* Attribute 1 and another. */
+struct known {
+	uint16_t id, len, flags, reserved;
+	uint64_t data; /* 0: zeros of the test's */
+	int rc;
+};
+
+static struct known knowns[] = {
+	{2, 12, 1, 0, 0, 0},
+	{2, 4, 1, 0, 5, 0},
+	{2, 3, 1, 0, 5, -EINVAL},
+	{2, 200, 1, 0, 0, 0},           /* more than is known, of which nothing is said */
+	{2, 200, 1, 0, 8, -EOPNOTSUPP}, /* or cannot be read */
+	{7, 6, 1, 0, 0xffffffff, 0},
+	{7, 6, 1, 0, 1ull << 32, -EOPNOTSUPP},
+	{3, 4, 1, 0, 0, 0},
+	{3, 3, 1, 0, 0, -EINVAL},
+	{3, 5, 1, 0, 0, -EINVAL},
+	{3, 4, 1, 1, 0, -EINVAL},
+	{4, 4, 1, 0, 0, 0},
+	{4, 60000, 1, 0, 0, 0},
+	{4, 3, 1, 0, 0, -EINVAL},
+	{5, 0, 1, 0, 7, 0},
+	{5, 4, 1, 0, 7, -EINVAL},
+	{5, 0, 1, 1, 7, -EINVAL},
+	{6, 0, 1, 0, 7, -EINVAL},
+	{6, 0, 0, 0, 7, -EINVAL},
+	{1, 4, 1, 0, 7, -EINVAL}, /* twice */
+	{1, 4, 0, 0, 7, -EINVAL},
+	{8, 4, 0, 0, 7, 0}, /* unknown and optional */
+	{8, 0, 0, 9, 7, 0},
+	{8, 4, 1, 0, 7, -EPROTONOSUPPORT},
+	{0xffff, 4, 1, 0, 7, -EPROTONOSUPPORT}, /* the mark of the end is no attribute */
+	{0xffff, 4, 0, 0, 7, 0},
+};
+
+ParameterizedTestParameters(cmd, attribute_keeps_to_what_is_known_of_it)
 {
-	static const uint16_t known[] = {1, 3, 0xffff};
+	return cr_make_param_array(struct known, knowns, sizeof(knowns) / sizeof(knowns[0]));
+}
+
+ParameterizedTest(struct known *k, cmd, attribute_keeps_to_what_is_known_of_it)
+{
+	static const uint8_t zeros[256];
 	struct raw_attr *a;
 
-	raw_cmd_u32(&cmd, 3, 1);
-	a = raw_cmd_u32(&cmd, 2, 1);
-	a->flags = 0;
+	raw_cmd_u32(&cmd, 1, 1);
+	a = raw_cmd_u32(&cmd, k->id, 0);
+	a->len = k->len;
+	a->flags = k->flags;
+	a->reserved = k->reserved;
+	a->data = k->data || k->len <= 8 ? k->data : (uintptr_t)zeros;
 	cr_assert(zero(int, take()));
-	cr_assert(zero(int, se_cmd_check_known(&c, known)));
-	a->flags = RAW_MANDATORY;
+	cr_assert(eq(int, se_cmd_check(&c, spec), k->rc));
+}
+
+Test(cmd, attribute_that_must_be_there_is_missed)
+{
 	cr_assert(zero(int, take()));
-	cr_assert(eq(int, se_cmd_check_known(&c, known), -EPROTONOSUPPORT));
-	a->id = 0xffff; /* the mark of the end is no attribute */
+	cr_assert(eq(int, se_cmd_check(&c, spec), -EINVAL));
+	raw_cmd_u32(&cmd, 4, 1);
 	cr_assert(zero(int, take()));
-	cr_assert(eq(int, se_cmd_check_known(&c, known), -EPROTONOSUPPORT));
+	cr_assert(eq(int, se_cmd_check(&c, spec), -EINVAL));
+	raw_cmd_u32(&cmd, 1, 1);
+	cr_assert(zero(int, take()));
+	cr_assert(zero(int, se_cmd_check(&c, spec)));
 }
 
 /* ---- whole commands ---- */
@@ -316,8 +364,88 @@ Test(command, methods_that_do_not_exist_are_eprotonosupport)
 	cr_assert(eq(int, raw_cmd_run(&raw_linked, dev.fd, &cmd), -EPROTONOSUPPORT));
 	raw_cmd_init(&cmd, 0xffff, 0);
 	cr_assert(eq(int, raw_cmd_run(&raw_linked, dev.fd, &cmd), -EPROTONOSUPPORT));
-	raw_cmd_init(&cmd, RAW_MR, 4); /* dma-buf regions */
+	raw_cmd_init(&cmd, RAW_MR, 0); /* of device memory, which this one has not */
 	cr_assert(eq(int, raw_cmd_run(&raw_linked, dev.fd, &cmd), -EPROTONOSUPPORT));
+	raw_cmd_init(&cmd, 5, 0); /* shared receive queues: neither */
+	cr_assert(eq(int, raw_cmd_run(&raw_linked, dev.fd, &cmd), -EPROTONOSUPPORT));
+}
+
+/* The kernel has the method, the driver has not. */
+Test(command, methods_without_a_driver_are_eopnotsupp)
+{
+	uint64_t sge[2] = {0};
+	struct raw_pd pd;
+
+	raw_cmd_init(&cmd, RAW_DEVICE, 4); /* QUERY_CONTEXT */
+	cr_assert(eq(int, raw_cmd_run(&raw_linked, dev.fd, &cmd), -EOPNOTSUPP));
+	cr_assert(zero(int, raw_pd_alloc(&pd, &dev)));
+	raw_cmd_init(&cmd, RAW_MR, 2); /* ADVISE_MR */
+	raw_cmd_handle(&cmd, 0, pd.handle);
+	raw_cmd_u64(&cmd, 1, 0);
+	raw_cmd_u32(&cmd, 2, 0);
+	raw_cmd_in(&cmd, 3, sge, sizeof(sge));
+	cr_assert(eq(int, raw_cmd_run(&raw_linked, dev.fd, &cmd), -EOPNOTSUPP));
+}
+
+Test(command, context_comes_first_and_once)
+{
+	int fd = raw_linked.open(0);
+	struct raw_pd pd;
+
+	raw_cmd_init(&cmd, RAW_DEVICE, RAW_GET_CONTEXT);
+	cr_assert(eq(int, raw_cmd_run(&raw_linked, dev.fd, &cmd), -EINVAL));
+	raw_cmd_init(&cmd, RAW_ASYNC, 0);
+	raw_cmd_handle(&cmd, 0, 0);
+	cr_assert(eq(int, raw_cmd_run(&raw_linked, fd, &cmd), -EINVAL));
+	cr_assert(eq(int, raw_pd_alloc(&pd, &(struct raw_dev){.sys = &raw_linked, .fd = fd}),
+		     -EINVAL));
+	raw_cmd_init(&cmd, RAW_DEVICE, RAW_INVOKE_WRITE);
+	raw_cmd_u64(&cmd, 2, 1);
+	cr_assert(eq(int, raw_cmd_run(&raw_linked, fd, &cmd), -ENOSPC), "the library's probe");
+	raw_linked.close(fd);
+}
+
+Test(command, objects_of_another_type_are_einval)
+{
+	struct raw_pd pd;
+
+	cr_assert(zero(int, raw_pd_alloc(&pd, &dev)));
+	raw_cmd_init(&cmd, RAW_AH, RAW_AH_FREE);
+	raw_cmd_handle(&cmd, 0, pd.handle);
+	cr_assert(eq(int, raw_cmd_run(&raw_linked, dev.fd, &cmd), -EINVAL));
+	cmd.attr[0].data = pd.handle + 1;
+	cr_assert(eq(int, raw_cmd_run(&raw_linked, dev.fd, &cmd), -ENOENT));
+}
+
+/* Handles of type @object, @room of them at most. */
+static int list(uint64_t object, uint32_t *handles, uint16_t room, uint32_t *total)
+{
+	raw_cmd_init(&cmd, RAW_DEVICE, 1);
+	raw_cmd_u64(&cmd, 0, object);
+	raw_cmd_out(&cmd, 1, total, sizeof(*total));
+	raw_cmd_out(&cmd, 2, handles, room);
+	return raw_cmd_run(&raw_linked, dev.fd, &cmd);
+}
+
+Test(command, handles_can_be_listed_by_type)
+{
+	uint32_t h[4] = {9, 9, 9, 9}, total = 9;
+	struct raw_pd pd[3];
+
+	cr_assert(zero(int, list(RAW_PD, h, sizeof(h), &total)));
+	cr_assert(zero(u32, total));
+	for (unsigned i = 0; i < 3; i++)
+		cr_assert(zero(int, raw_pd_alloc(&pd[i], &dev)));
+	cr_assert(zero(int, list(RAW_PD, h, sizeof(h), &total)));
+	cr_assert(eq(u32, total, 3));
+	for (unsigned i = 0; i < 3; i++)
+		cr_assert(eq(u32, h[i], pd[i].handle));
+	cr_assert(zero(int, list(RAW_PD, h, 8, &total)));
+	cr_assert(eq(u32, total, 2), "as many as there is room for");
+	cr_assert(zero(int, list(RAW_QP, h, sizeof(h), &total)));
+	cr_assert(zero(u32, total));
+	cr_assert(eq(int, list(5, h, sizeof(h), &total), -EINVAL));
+	cr_assert(eq(int, list(RAW_PD, h, 6, &total), -EINVAL));
 }
 
 /* Any errno but ENOTTY and EPROTONOSUPPORT makes the library send old commands this way. */
@@ -340,7 +468,7 @@ Test(command, old_commands_that_do_not_exist_are_eopnotsupp)
 {
 	cr_assert(eq(int, old(99, 8, 8), -EOPNOTSUPP));
 	cr_assert(eq(int, old(0x80000063, 8, 8), -EOPNOTSUPP));
-	cr_assert(eq(int, old(UINT32_MAX, 8, 8), -EOPNOTSUPP));
+	cr_assert(eq(int, old(UINT32_MAX, 8, 8), -EINVAL), "flags that do not exist");
 }
 
 /* The kernel's rule: neither the command nor the room for its answer may be too short. */
@@ -395,8 +523,8 @@ struct port {
 
 static struct port ports[] = {
 	{1, 8, 0},
-	{1, 1, 0},
-	{1, 4, 0},
+	{1, 1, -EINVAL},
+	{1, 4, -EINVAL},
 	{0, 8, -EINVAL},
 	{2, 8, -EINVAL},
 	{257, 8, -EINVAL},
