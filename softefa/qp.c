@@ -11,6 +11,7 @@
 #include "fabric.h"
 #include "fault.h"
 #include "requester.h"
+#include "recv.h"
 #include "responder.h"
 #include "settings.h"
 
@@ -74,6 +75,8 @@ static int queues_init(struct se_qp *qp, const struct se_qp_attr *a)
 		qp->rq.ring = qp->rq.mem.va;
 	}
 	if (!rc)
+		rc = se_recv_init(qp);
+	if (!rc)
 		rc = se_tx_init(qp);
 	return rc;
 }
@@ -83,6 +86,7 @@ static void queues_fini(struct se_qp *qp)
 	struct se_space *space = &qp->obj.ctx->space;
 
 	se_tx_fini(qp);
+	se_recv_fini(qp);
 	se_region_fini(&qp->rq.mem, space);
 	se_region_fini(&qp->sq.mem, space);
 	se_doorbell_fini(&qp->db, space);
@@ -265,6 +269,7 @@ static void reset(struct se_qp *qp)
 	memset(qp->db.va, 0, SE_RQ_DB + sizeof(uint32_t));
 	qp->sq.fetched = 0;
 	qp->rq.consumed = 0;
+	qp->rq.nreturned = 0;
 	qp->failed = false;
 }
 

@@ -3,6 +3,8 @@
 #ifndef SE_RECV_H
 #define SE_RECV_H
 
+#include <stdbool.h>
+
 #include "msg.h"
 #include "qp.h"
 
@@ -10,17 +12,22 @@
 
 struct se_recv {
 	uint16_t req_id;
+	uint16_t at; /* of the ring: its first descriptor, free-running */
 	unsigned nseg;
 	struct se_seg seg[SE_RECV_SGE]; /* by iova */
 };
 
-/*
- * Descriptors that are posted and not taken; more than the ring has when the doorbell is nonsense.
- */
-uint16_t se_recv_posted(const struct se_qp *qp);
+/* When the ring is there. */
+int se_recv_init(struct se_qp *qp);
+void se_recv_fini(struct se_qp *qp);
+
+/* Is there any to take? A doorbell that is nonsense says so, too. */
+bool se_recv_posted(const struct se_qp *qp);
 /* Take the next one. 0, -EAGAIN (none posted) or -EINVAL (the ring makes no sense). */
 int se_recv_take(struct se_qp *qp, struct se_recv *recv);
-/* Undo that, before anybody takes another. */
+/* It was not used: whoever takes the next one gets it. */
 void se_recv_give_back(struct se_qp *qp, const struct se_recv *recv);
+/* Take all, for nothing. */
+void se_recv_drop_all(struct se_qp *qp);
 
 #endif

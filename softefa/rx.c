@@ -176,7 +176,7 @@ bool se_rx_flush(struct se_qp *qp)
 	if (!se_recv_posted(qp) || !se_cq_room(qp->recv_cq))
 		return false;
 	if (se_recv_take(qp, &rx.recv)) {
-		qp->rq.consumed = (uint16_t)(qp->rq.consumed + se_recv_posted(qp));
+		se_recv_drop_all(qp);
 		return false;
 	}
 	push_completion(&rx);

@@ -279,3 +279,37 @@ Test(softefa_rnr, full_completion_queues_lose_nothing)
 	cr_assert(node_quiet(&d.b.rcq, 10));
 	duo_fini(&d);
 }
+
+/* While one message lands, others take later receives; and then its sender goes. */
+Test(softefa_rnr, receive_of_a_message_that_was_given_up_goes_to_another)
+{
+	unsigned seen = 0;
+	struct raw_wr wr;
+	struct node c;
+	struct duo d;
+
+	node_settings("fault=twice gap=300000");
+	duo_init(&d, &(struct node_attr){0});
+	node_init(&c, &(struct node_attr){.with = &d.a});
+	for (uint16_t i = 0; i < 3; i++)
+		node_recv(&d.b, i, i * 4096, LEN);
+	wr = node_wr(&c, RAW_SEND, &d.to_b, d.ahn, 0, LEN, 0);
+	node_post(&c, &wr);
+	cr_assert(node_quiet(&d.b.rcq, 100)); /* between its two landings */
+	wr = node_wr(&d.a, RAW_SEND, &d.to_b, d.ahn, 0, LEN, 0);
+	node_post(&d.a, &wr);
+	cr_assert(node_quiet(&d.b.rcq, 50));
+	MUST_0(raw_qp_destroy(&c.qp, &c.dev));
+	for (unsigned i = 0; i < 2; i++)
+		node_post(&d.a, &wr);
+	for (unsigned i = 0; i < 3; i++) {
+		struct raw_wc wc = node_wait_status(&d.b.rcq, 0);
+
+		cr_assert(zero(uint, seen >> wc.req_id & 1), "receive %u completes twice",
+			  (unsigned)wc.req_id);
+		seen |= 1u << wc.req_id;
+		node_wait_status(&d.a.scq, 0);
+	}
+	node_fini(&c);
+	duo_fini(&d);
+}
