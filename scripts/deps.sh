@@ -18,8 +18,8 @@ given=${RDMA_CORE:-}
 [ "$(readlink -m "$given")" != "$deps/rdma-core" ] || given=
 
 packages=(gcc g++ libc6-dev make pkgconf cmake ninja-build python3 libnl-3-dev libnl-route-3-dev
-	libcriterion-dev clang libclang-rt-dev clang-format shellcheck mandoc valgrind strace iproute2)
-peer_packages=(perftest libfabric-bin ibverbs-utils ibverbs-providers cython3 python3-dev)
+	libcriterion-dev clang libclang-rt-dev clang-format shellcheck mandoc valgrind strace iproute2 perftest)
+peer_packages=(libfabric-bin ibverbs-utils ibverbs-providers cython3 python3-dev)
 
 say() { echo "deps: $*"; }
 die() { echo "deps: $*" >&2; exit 1; }

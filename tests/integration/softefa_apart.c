@@ -2,7 +2,9 @@
 /* Two hosts in network namespaces of their own, with a cable between them that can be cut. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <unistd.h>
 
+#include "../lib/cmd.h"
 #include "../lib/hosts.h"
 #include "../lib/kids.h"
 
@@ -124,4 +126,83 @@ Test(softefa_apart, host_that_never_answered_is_unreachable)
 	cr_assert(lt(i64, kids_now_us() - start, PATIENCE_US));
 	must_recover();
 	hosts_end(&h);
+}
+
+/* ---- programs ---- */
+
+static struct cmd cmd;
+
+/*
+ * @there in one namespace, then @here in the other, which has a cable to it, "$CUT" cuts it. In
+ * them "$A" runs a program on softefa with its host's address, and "$PEER" is the other one's.
+ */
+static void run_apart(const char *there, const char *here)
+{
+	if (geteuid())
+		cr_skip("only root makes network namespaces that have names");
+	cmd_run(&cmd, 100,
+		"a=softefa-$$-a b=softefa-$$-b\n"
+		"trap 'kill $job 2>/dev/null; ip netns del $a; ip netns del $b' EXIT\n"
+		"ip netns add $a && ip netns add $b || exit 99\n"
+		"ip link add veth1 netns $a type veth peer name veth2 netns $b || exit 99\n"
+		"ip -n $a addr add 10.78.0.1/24 dev veth1; ip -n $a link set veth1 up\n"
+		"ip -n $b addr add 10.78.0.2/24 dev veth2; ip -n $b link set veth2 up\n"
+		"ip -n $a link set lo up; ip -n $b link set lo up\n"
+		"(A=\"ip netns exec $b $B/softefa --address 10.78.0.2 --\" PEER=10.78.0.1; %s) &\n"
+		"job=$! CUT=\"ip -n $a link set veth1 down\"\n"
+		"(A=\"ip netns exec $a $B/softefa --address 10.78.0.1 --\" PEER=10.78.0.2; %s) &&\n"
+		"wait $job",
+		there, here);
+}
+
+static void must_end_well(const char *there, const char *here)
+{
+	run_apart(there, here);
+	cr_assert(zero(int, cmd.code), "%s", cmd.out);
+}
+
+#define NETBENCH(rank, pattern) \
+	"$A $B/netbench --plugin $B/libnccl-net-efa.so --ranks 2 --rank " rank \
+	" --root 10.78.0.2:7777 --pattern " pattern " --min 8 --max 8M --factor 8 --iters 5"
+
+Test(softefa_apart, netbench_ring)
+{
+	must_end_well(NETBENCH("0", "ring"), NETBENCH("1", "ring"));
+	cr_assert(cmd_says(&cmd, "# Out of bounds values : 0 OK"), "%s", cmd.out);
+}
+
+Test(softefa_apart, netbench_pingpong)
+{
+	must_end_well(NETBENCH("0", "pingpong"), NETBENCH("1", "pingpong"));
+	cr_assert(cmd_says(&cmd, "# Out of bounds values : 0 OK"), "%s", cmd.out);
+}
+
+/* The plugin says what it is, and netbench ends soon, though its own connection is cut, too. */
+Test(softefa_apart, netbench_with_the_cable_cut)
+{
+	run_apart(NETBENCH("0", "ring") "00000 --timeout 10",
+		  "(sleep 4; $CUT) & " NETBENCH("1", "ring") "00000 --timeout 10");
+	cr_assert(eq(int, cmd.code, 2), "%s", cmd.out);
+	cr_assert(cmd_says(&cmd, "remote unresponsive, it did respond before"), "%s", cmd.out);
+}
+
+/* perftest's client does not wait for its server. */
+#define PERFTEST(line) must_end_well("$A " line, "sleep 1; $A " line " $PEER")
+
+Test(softefa_apart, perftest_send)
+{
+	PERFTEST("ib_send_bw -c SRD -x 0 -n 1000 -s 4096");
+	cr_assert(cmd_says(&cmd, "BW average"), "%s", cmd.out);
+}
+
+Test(softefa_apart, perftest_send_latency)
+{
+	PERFTEST("ib_send_lat -c SRD -x 0 -n 1000");
+	cr_assert(cmd_says(&cmd, "t_typical"), "%s", cmd.out);
+}
+
+Test(softefa_apart, perftest_read)
+{
+	PERFTEST("ib_read_bw -c SRD -x 0 -n 300 -s 65536");
+	cr_assert(cmd_says(&cmd, "BW average"), "%s", cmd.out);
 }
