@@ -17,6 +17,7 @@
 #define CAP_CQ_WITH_SGID     (1u << 3)
 #define CAP_REQ_ID_64        (1u << 9)
 #define STALE_US             1000000 /* see se_cq_room() */
+#define OVERLOOKED_US        1000    /* from arming to looking for what was there before */
 
 static struct se_list with_channel = SE_LIST_INIT(with_channel);
 
@@ -164,26 +165,57 @@ bool se_cq_room(struct se_cq *cq)
 	return stale(cq, cons);
 }
 
-/*
- * The arm bit of the doorbell is not enough to go by: "arm, drain, wait" lets the drain's store
- * replace the arming store before anyone here looks. So an event is sent whenever there is
- * something unread, unless the previous event for this CQ was not read yet.
- */
-static void notify(struct se_cq *cq)
+static bool event_unread(const struct se_cq *cq)
 {
-	int rc;
+	return cq->events && se_channel_read_count(cq->channel) < cq->last_event;
+}
 
-	cq->owed = false;
-	if (cq->prod == SE_CQ_DB_CONS(doorbell(cq)))
-		return;
-	if (cq->events && se_channel_read_count(cq->channel) < cq->last_event)
-		return;
-	rc = se_channel_send(cq->channel, cq->user, 0);
+static void send_event(struct se_cq *cq, uint32_t db)
+{
+	int rc = se_channel_send(cq->channel, cq->user, 0);
+
 	cq->owed = rc == -EAGAIN;
 	if (rc)
 		return;
 	cq->events++;
 	cq->last_event = cq->channel->sent;
+	cq->event_db = db;
+	cq->event_prod = cq->prod;
+}
+
+/*
+ * Was the CQ armed since its last event? The arm bit is not enough to go by: "arm, drain, wait"
+ * lets the drain's store replace the arming store before anyone here looks. But a doorbell with
+ * the number of the last event was written after that event was taken, and most likely armed then.
+ */
+static bool armed(const struct se_cq *cq, uint32_t db)
+{
+	return db != cq->event_db && (db & SE_CQ_DB_ARM || SE_CQ_DB_SN(db) == (cq->events & 3));
+}
+
+/*
+ * An event tells of the entry that was just written. Those that were there when the program armed
+ * are not told of: it finds them by itself, and an event for them would wake it for nothing, which
+ * perftest, for one, takes for a completion.
+ */
+static void notify(struct se_cq *cq)
+{
+	uint32_t db;
+
+	atomic_thread_fence(memory_order_seq_cst); /* the entry before the look at the doorbell */
+	db = doorbell(cq);
+	if (armed(cq, db) && !event_unread(cq))
+		send_event(cq, db);
+}
+
+/*
+ * Written between the program's arming and our sight of it, and not read since: the program may
+ * have looked before, and sleeps.
+ */
+static bool overlooked(const struct se_cq *cq, uint32_t db, uint64_t now_us)
+{
+	return cq->prod != cq->event_prod && cq->prod != SE_CQ_DB_CONS(db) && db != cq->event_db &&
+	       now_us - cq->seen_us >= OVERLOOKED_US && !event_unread(cq);
 }
 
 void se_cq_push(struct se_cq *cq, const struct se_cqe *cqe)
@@ -206,7 +238,7 @@ void se_cq_push(struct se_cq *cq, const struct se_cqe *cqe)
 		notify(cq);
 }
 
-unsigned se_cq_poll_doorbells(void)
+unsigned se_cq_poll_doorbells(uint64_t now_us)
 {
 	struct se_list *n, *nx;
 	unsigned changed = 0;
@@ -215,11 +247,13 @@ unsigned se_cq_poll_doorbells(void)
 		struct se_cq *cq = se_container(n, struct se_cq, with_channel);
 		uint32_t db = doorbell(cq);
 
-		if (db == cq->seen_db)
-			continue;
-		cq->seen_db = db;
-		changed++;
-		notify(cq);
+		if (db != cq->seen_db) {
+			cq->seen_db = db;
+			cq->seen_us = now_us;
+			changed++;
+		} else if (overlooked(cq, db, now_us)) {
+			send_event(cq, db);
+		}
 	}
 	return changed;
 }
@@ -230,9 +264,10 @@ void se_cq_timers(void)
 
 	se_list_each (n, nx, &with_channel) {
 		struct se_cq *cq = se_container(n, struct se_cq, with_channel);
+		uint32_t db = doorbell(cq);
 
-		if (cq->owed)
-			notify(cq);
+		if (cq->owed && cq->prod != SE_CQ_DB_CONS(db))
+			send_event(cq, db);
 	}
 }
 

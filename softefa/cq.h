@@ -38,8 +38,11 @@ struct se_cq {
 	uint64_t user;
 	uint32_t events;     /* sent for this CQ */
 	uint64_t last_event; /* the channel's count when the last of them was sent */
+	uint32_t event_db;   /* the doorbell then */
+	uint16_t event_prod; /* prod then */
 	uint32_t seen_db;
-	bool owed; /* an event that found no room */
+	uint64_t seen_us; /* seen_db since then */
+	bool owed;        /* an event that found no room */
 	struct se_async async;
 };
 
@@ -67,7 +70,7 @@ void se_cq_detach(struct se_cq *cq, uint32_t depth, bool unsolicited);
 /* Write an entry; the caller has seen room. The phase bit is added here. */
 void se_cq_push(struct se_cq *cq, const struct se_cqe *cqe);
 /* Look for changed doorbells of CQs with a channel. Returns how many changed. */
-unsigned se_cq_poll_doorbells(void);
+unsigned se_cq_poll_doorbells(uint64_t now_us);
 /* Send events that found no room in their channel; every few milliseconds. */
 void se_cq_timers(void);
 void se_cq_forget_all(void);

@@ -167,6 +167,7 @@ _Static_assert(offsetof(struct se_cqe, sgid) == 16, "cqe sgid");
 /* ---- CQ doorbell ---- */
 
 #define SE_CQ_DB_CONS(db) ((uint16_t)(db))
+#define SE_CQ_DB_SN(db)   ((db) >> 29 & 3) /* events that the program has taken */
 #define SE_CQ_DB_ARM      (1u << 31)
 
 #endif

@@ -135,7 +135,7 @@ static unsigned work(uint64_t now_us)
 	did += se_tcp_poll();
 	did += se_requester_poll();
 	did += se_responder_poll(now_us);
-	did += se_cq_poll_doorbells();
+	did += se_cq_poll_doorbells(now_us);
 	if (now_us >= next_timer) {
 		se_requester_timers(now_us);
 		se_responder_timers(now_us);

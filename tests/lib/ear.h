@@ -26,6 +26,8 @@ void ear_send(struct ear *e);
 bool ear_readable(int fd, int ms);
 /* The next event's CQ; fails when there is none. */
 uint64_t ear_event(int fd);
+/* Take the next event, which must be e->cq's. */
+void ear_hear(struct ear *e);
 
 /* A message arrives and its event with it. */
 void ear_works(struct ear *e);

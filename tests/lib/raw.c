@@ -362,7 +362,9 @@ bool raw_cq_next(struct raw_cq *cq, struct raw_wc *wc)
 
 void raw_cq_done(struct raw_cq *cq, bool arm)
 {
-	__atomic_store_n(cq->db, cq->cons | (arm ? 1u << 31 : 0), __ATOMIC_RELEASE);
+	uint32_t db = cq->cons | (cq->events & 3u) << 29 | (arm ? 1u << 31 : 0);
+
+	__atomic_store_n(cq->db, db, __ATOMIC_RELEASE);
 }
 
 bool raw_poll(struct raw_cq *cq, struct raw_wc *wc)

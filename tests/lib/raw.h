@@ -90,6 +90,7 @@ struct raw_cq {
 	uint32_t handle, depth, entry;
 	uint32_t next, phase; /* to read next, and its phase bit */
 	uint16_t cons;
+	uint8_t events; /* that were taken; counted by who takes them */
 	uint8_t *ring;
 	size_t ring_len;
 	uint8_t *db_page;
