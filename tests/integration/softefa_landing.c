@@ -16,7 +16,7 @@
 
 TestSuite(softefa_landing, .timeout = 60);
 
-enum { LEN = 512, LINE = 64, LINES = LEN / LINE, BIG = 1 << 20 };
+enum { LEN = 512, LINE = 64, LINES = LEN / LINE, MEDIUM = 32 << 10, BIG = 1 << 20 };
 
 static void init(struct duo *d, const char *settings)
 {
@@ -104,16 +104,16 @@ Test(softefa_landing, second_placement_has_the_bytes_of_the_first)
 
 	init(&d, "reorder=0");
 	faults_set(&d.a.dev, "twice gap=300000 nth=1");
-	memset(d.a.buf, 1, LINE);
-	start(&d, RAW_WRITE, LINE);
-	while (look(&d.b.buf[LINE - 1]) != 1)
+	memset(d.a.buf, 1, MEDIUM);
+	start(&d, RAW_WRITE, MEDIUM);
+	while (look(&d.b.buf[MEDIUM - 1]) != 1)
 		kids_nap_us(100);
-	memset(d.a.buf, 2, LINE);
-	start(&d, RAW_WRITE, LINE);
+	memset(d.a.buf, 2, MEDIUM);
+	start(&d, RAW_WRITE, MEDIUM);
 	node_wait_status(&d.a.scq, 0);
 	node_wait_status(&d.a.scq, 0);
 	cr_assert(eq(u8, d.b.buf[0], 1));
-	cr_assert(eq(u8, d.b.buf[LINE - 1], 1));
+	cr_assert(eq(u8, d.b.buf[MEDIUM - 1], 1));
 	duo_fini(&d);
 }
 

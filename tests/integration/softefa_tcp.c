@@ -676,10 +676,12 @@ Test(softefa_tcp, dead_device_is_15_and_then_13)
 
 	faults_init();
 	begin("timeout_ms=100", &(struct node_attr){0});
-	faults_set(&h.n.dev, "dead ms=300");
+	faults_set(&h.n.dev, "dead");
 	wr = hosts_wr(&h, RAW_WRITE, 0, 64);
 	cr_assert(eq(uint, hosts_run(&h, &wr), 15));
-	while (hosts_run(&h, &wr))
-		;
+	faults_set(&h.n.dev, "");
+	cr_assert(zero(uint, hosts_run(&h, &wr)));
+	faults_set(&h.n.dev, "dead");
+	cr_assert(eq(uint, hosts_run(&h, &wr), 13));
 	hosts_end(&h);
 }
