@@ -75,8 +75,6 @@ static int queues_init(struct se_qp *qp, const struct se_qp_attr *a)
 		qp->rq.ring = qp->rq.mem.va;
 	}
 	if (!rc)
-		rc = se_recv_init(qp);
-	if (!rc)
 		rc = se_tx_init(qp);
 	return rc;
 }
@@ -86,7 +84,7 @@ static void queues_fini(struct se_qp *qp)
 	struct se_space *space = &qp->obj.ctx->space;
 
 	se_tx_fini(qp);
-	se_recv_fini(qp);
+	se_recv_forget_returned(qp);
 	se_region_fini(&qp->rq.mem, space);
 	se_region_fini(&qp->sq.mem, space);
 	se_doorbell_fini(&qp->db, space);
@@ -135,6 +133,7 @@ int se_qp_create(struct se_ctx *ctx, const struct se_qp_attr *attr, struct se_qp
 	qp->cap = attr->cap;
 	qp->rnr_retry = 7;
 	se_list_init(&qp->rq.parked);
+	se_list_init(&qp->rq.returned);
 	rc = queues_init(qp, attr);
 	if (!rc)
 		rc = se_ctx_add(ctx, &qp->obj, SE_QP);
@@ -269,7 +268,7 @@ static void reset(struct se_qp *qp)
 	memset(qp->db.va, 0, SE_RQ_DB + sizeof(uint32_t));
 	qp->sq.fetched = 0;
 	qp->rq.consumed = 0;
-	qp->rq.nreturned = 0;
+	se_recv_forget_returned(qp);
 	qp->failed = false;
 }
 

@@ -53,11 +53,10 @@ struct se_sq {
 struct se_rq {
 	struct se_region mem;
 	struct se_rx_desc *ring;
-	uint32_t depth;     /* descriptors */
-	uint16_t consumed;  /* against the doorbell */
-	uint16_t *returned; /* where receives begin that were taken and not used */
-	uint32_t nreturned;
-	struct se_list parked; /* struct se_rx that wait for a receive */
+	uint32_t depth;          /* descriptors */
+	uint16_t consumed;       /* against the doorbell */
+	struct se_list returned; /* receives that were taken and not used */
+	struct se_list parked;   /* struct se_rx that wait for a receive */
 };
 
 struct se_qp {

@@ -6,19 +6,19 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-int se_recv_init(struct se_qp *qp)
-{
-	if (!qp->rq.depth)
-		return 0;
-	qp->rq.returned = calloc(qp->rq.depth, sizeof(*qp->rq.returned));
-	return qp->rq.returned ? 0 : -ENOMEM;
-}
+/* A receive that was taken and not used. */
+struct returned {
+	struct se_list node;
+	struct se_recv recv;
+};
 
-void se_recv_fini(struct se_qp *qp)
+void se_recv_forget_returned(struct se_qp *qp)
 {
-	free(qp->rq.returned);
-	qp->rq.returned = NULL;
-	qp->rq.nreturned = 0;
+	struct se_list *n, *nx;
+
+	se_list_each (n, nx, &qp->rq.returned)
+		free(se_container(n, struct returned, node));
+	se_list_init(&qp->rq.returned);
 }
 
 static uint16_t doorbell(const struct se_qp *qp)
@@ -29,21 +29,36 @@ static uint16_t doorbell(const struct se_qp *qp)
 
 bool se_recv_posted(const struct se_qp *qp)
 {
-	return qp->rq.nreturned || doorbell(qp) != qp->rq.consumed;
+	return !se_list_empty(&qp->rq.returned) || doorbell(qp) != qp->rq.consumed;
 }
 
-/* A receive of at most @most descriptors from ring index @at on. */
-static int parse(const struct se_qp *qp, uint16_t at, unsigned most, struct se_recv *recv)
+static void take_returned(struct se_qp *qp, struct se_recv *recv)
 {
-	unsigned n = 0;
+	struct returned *r = se_container(qp->rq.returned.next, struct returned, node);
+
+	*recv = r->recv;
+	se_list_remove(&r->node);
+	free(r);
+}
+
+int se_recv_take(struct se_qp *qp, struct se_recv *recv)
+{
+	uint16_t posted = (uint16_t)(doorbell(qp) - qp->rq.consumed), n = 0;
 	uint32_t ctrl;
 
-	recv->at = at;
+	if (!se_list_empty(&qp->rq.returned)) {
+		take_returned(qp, recv);
+		return 0;
+	}
+	if (!posted)
+		return -EAGAIN;
+	if (posted > qp->rq.depth)
+		return -EINVAL;
 	do {
-		struct se_rx_desc d = qp->rq.ring[(at + n) & (qp->rq.depth - 1)];
+		struct se_rx_desc d = qp->rq.ring[(qp->rq.consumed + n) & (qp->rq.depth - 1)];
 
 		ctrl = d.lkey_ctrl;
-		if (n == most || n == SE_RECV_SGE || !(ctrl & SE_RX_FIRST) != (n != 0))
+		if (n == posted || n == SE_RECV_SGE || !(ctrl & SE_RX_FIRST) != (n != 0))
 			return -EINVAL;
 		if (n == 0)
 			recv->req_id = d.req_id;
@@ -52,42 +67,36 @@ static int parse(const struct se_qp *qp, uint16_t at, unsigned most, struct se_r
 			.len = d.length,
 			.key = ctrl & SE_LKEY_MASK,
 		};
+		recv->cut[n] = 0;
 		n++;
 	} while (!(ctrl & SE_RX_LAST));
+	qp->rq.consumed = (uint16_t)(qp->rq.consumed + n);
 	recv->nseg = n;
 	return 0;
 }
 
-int se_recv_take(struct se_qp *qp, struct se_recv *recv)
-{
-	uint16_t posted = (uint16_t)(doorbell(qp) - qp->rq.consumed);
-	int rc;
-
-	if (qp->rq.nreturned)
-		return parse(qp, qp->rq.returned[--qp->rq.nreturned], qp->rq.depth, recv);
-	if (!posted)
-		return -EAGAIN;
-	if (posted > qp->rq.depth)
-		return -EINVAL;
-	rc = parse(qp, qp->rq.consumed, posted, recv);
-	if (!rc)
-		qp->rq.consumed = (uint16_t)(qp->rq.consumed + recv->nseg);
-	return rc;
-}
-
 /*
- * Others may have taken later ones meanwhile, so the ring cannot be turned back. Its descriptors
- * stay where they are: a slot is free only when its receive has completed.
+ * Its place in the ring is no longer its own: the application reuses it when as many others have
+ * completed, and later receives may be taken already. So it is kept here.
  */
-void se_recv_give_back(struct se_qp *qp, const struct se_recv *recv)
+int se_recv_give_back(struct se_qp *qp, const struct se_recv *recv)
 {
-	/* There are more than the ring has only when the application lied about it. */
-	if (qp->rq.nreturned < qp->rq.depth)
-		qp->rq.returned[qp->rq.nreturned++] = recv->at;
+	struct returned *r = malloc(sizeof(*r));
+
+	if (!r)
+		return -ENOMEM;
+	r->recv = *recv;
+	for (unsigned i = 0; i < recv->nseg; i++) {
+		r->recv.seg[i].addr -= recv->cut[i];
+		r->recv.seg[i].len += recv->cut[i];
+		r->recv.cut[i] = 0;
+	}
+	se_list_append(&qp->rq.returned, &r->node);
+	return 0;
 }
 
 void se_recv_drop_all(struct se_qp *qp)
 {
 	qp->rq.consumed = doorbell(qp);
-	qp->rq.nreturned = 0;
+	se_recv_forget_returned(qp);
 }

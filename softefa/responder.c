@@ -136,8 +136,8 @@ static void placed(struct se_rx *rx, uint64_t now_us)
 /* The fault is the sender's: nothing arrived here. */
 static void abandon(struct se_rx *rx, enum se_status status)
 {
-	if (rx->took)
-		se_recv_give_back(rx->qp, &rx->recv);
+	if (rx->took && se_recv_give_back(rx->qp, &rx->recv))
+		se_qp_fail(rx->qp); /* rather than to lose it */
 	rx->took = false;
 	se_rx_finish(rx, status);
 }
@@ -214,6 +214,7 @@ static int skip_grh(struct se_rx *rx)
 			return -EFAULT;
 		s->addr += n;
 		s->len -= n;
+		rx->recv.cut[i] = (uint8_t)n;
 		skip -= n;
 	}
 	return 0;

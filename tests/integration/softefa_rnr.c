@@ -280,36 +280,43 @@ Test(softefa_rnr, full_completion_queues_lose_nothing)
 	duo_fini(&d);
 }
 
-/* While one message lands, others take later receives; and then its sender goes. */
+/*
+ * While one message lands, another takes a later receive, whose completion lets the application
+ * use the slot of the first one's again; and then the first one's sender goes.
+ */
 Test(softefa_rnr, receive_of_a_message_that_was_given_up_goes_to_another)
 {
-	unsigned seen = 0;
+	unsigned seen = 1u << 1;
 	struct raw_wr wr;
 	struct node c;
 	struct duo d;
 
-	node_settings("fault=twice gap=300000");
-	duo_init(&d, &(struct node_attr){0});
+	node_settings("fault=twice gap=10000000 nth=1");
+	duo_init(&d, &(struct node_attr){.rq = 4});
 	node_init(&c, &(struct node_attr){.with = &d.a});
-	for (uint16_t i = 0; i < 3; i++)
-		node_recv(&d.b, i, i * 4096, LEN);
+	for (uint16_t i = 0; i < 4; i++)
+		node_recv(&d.b, i, i * LEN, LEN);
 	wr = node_wr(&c, RAW_SEND, &d.to_b, d.ahn, 0, LEN, 0);
 	node_post(&c, &wr);
 	cr_assert(node_quiet(&d.b.rcq, 100)); /* between its two landings */
 	wr = node_wr(&d.a, RAW_SEND, &d.to_b, d.ahn, 0, LEN, 0);
 	node_post(&d.a, &wr);
-	cr_assert(node_quiet(&d.b.rcq, 50));
+	cr_assert(eq(u64, node_wait_status(&d.b.rcq, 0).req_id, 1));
+	node_recv(&d.b, 4, 4 * LEN, LEN);
+	node_wait_status(&d.a.scq, 0);
 	MUST_0(raw_qp_destroy(&c.qp, &c.dev));
-	for (unsigned i = 0; i < 2; i++)
-		node_post(&d.a, &wr);
-	for (unsigned i = 0; i < 3; i++) {
-		struct raw_wc wc = node_wait_status(&d.b.rcq, 0);
+	for (unsigned i = 0; i < 4; i++) {
+		struct raw_wc wc;
 
+		node_fill(d.a.buf, LEN, i);
+		cr_assert(zero(int, node_run(&d.a, &wr).status));
+		wc = node_wait_status(&d.b.rcq, 0);
 		cr_assert(zero(uint, seen >> wc.req_id & 1), "receive %u completes twice",
 			  (unsigned)wc.req_id);
 		seen |= 1u << wc.req_id;
-		node_wait_status(&d.a.scq, 0);
+		cr_assert(node_filled(d.b.buf + wc.req_id * LEN, LEN, i));
 	}
+	cr_assert(eq(uint, seen, 0x1f));
 	node_fini(&c);
 	duo_fini(&d);
 }
