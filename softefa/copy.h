@@ -13,6 +13,9 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+/* Does the kernel let us copy at all? 0, or -errno with a line in the log. */
+int se_copy_allowed(void);
+
 /* Between the application's memory in this process and ours. 0 or -EFAULT. */
 int se_copy_in(void *dst, uint64_t src, size_t len);
 int se_copy_out(uint64_t dst, const void *src, size_t len);

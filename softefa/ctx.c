@@ -14,6 +14,7 @@
 
 #include "ah.h"
 #include "channel.h"
+#include "copy.h"
 #include "cq.h"
 #include "engine.h"
 #include "log.h"
@@ -61,8 +62,10 @@ int se_ctx_open(uint32_t dev, bool cloexec)
 {
 	struct se_ctx *ctx = NULL;
 	struct stat st;
-	int fd, rc = 0;
+	int fd, rc = se_copy_allowed();
 
+	if (rc)
+		return rc;
 	fd = memfd_create("softefa", MFD_ALLOW_SEALING | (cloexec ? MFD_CLOEXEC : 0));
 	if (fd < 0)
 		return -errno;

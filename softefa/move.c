@@ -59,14 +59,26 @@ static bool src_live(const struct se_move *m)
 	return true;
 }
 
+/* Once: it will not be otherwise the next time. */
+static void denied(int err, pid_t pid)
+{
+	static bool told;
+
+	if (!told)
+		se_log(SE_LOG_ERROR,
+		       "process_vm_readv() of process %d: %s. Transfers from there fail. What "
+		       "forbids it: Yama (sysctl kernel.yama.ptrace_scope above 1), a seccomp "
+		       "profile, another user or user namespace",
+		       (int)pid, strerror(-err));
+	told = true;
+}
+
 static enum se_move_result blame(int err, const struct iovec *dst, unsigned ndst, pid_t pid)
 {
 	if (err == -ESRCH)
 		return SE_MOVE_GONE;
 	if (err != -EFAULT) {
-		se_log(SE_LOG_ERROR,
-		       "reading the memory of process %d: error %d (see Yama, seccomp)", (int)pid,
-		       -err);
+		denied(err, pid);
 		return SE_MOVE_DENIED;
 	}
 	for (unsigned i = 0; i < ndst; i++)
