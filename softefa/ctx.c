@@ -189,16 +189,24 @@ void se_ctx_close(struct se_ctx *ctx)
 	free(ctx);
 }
 
-static void see(int fd)
+static bool same_file(const struct stat *a, const struct stat *b)
 {
-	struct stat st;
-	struct se_ctx *ctx = se_real.fstat(fd, &st) ? NULL : se_ctx_find(&st);
+	return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
+}
 
+static void see(int fd, const struct stat *only)
+{
+	struct se_ctx *ctx;
+	struct stat st;
+
+	if (se_real.fstat(fd, &st) || (only && !same_file(&st, only)))
+		return;
+	ctx = se_ctx_find(&st);
 	if (ctx)
 		ctx->open = true;
 }
 
-static void see_all(void)
+static void see_all(const struct stat *only)
 {
 	DIR *dir = opendir("/proc/self/fd");
 	struct dirent *e;
@@ -206,25 +214,27 @@ static void see_all(void)
 
 	while (dir && (e = readdir(dir)))
 		if (e->d_name[0] != '.')
-			see(atoi(e->d_name));
+			see(atoi(e->d_name), only);
 	if (dir)
 		closedir(dir);
 	else if (getrlimit(RLIMIT_NOFILE, &l) == 0)
 		for (rlim_t fd = 0; fd < l.rlim_cur && fd < MAX_NUMBER; fd++)
-			see((int)fd);
+			see((int)fd, only);
 }
 
-void se_ctx_reap(void)
+void se_ctx_reap(const struct stat *only)
 {
 	struct se_list *n, *nx;
 	pid_t pid = getpid();
 
 	se_list_each (n, nx, &contexts)
 		se_container(n, struct se_ctx, node)->open = false;
-	see_all();
+	see_all(only);
 	se_list_each (n, nx, &contexts) {
 		struct se_ctx *ctx = se_container(n, struct se_ctx, node);
 
+		if (only && (ctx->st_ino != only->st_ino || ctx->st_dev != only->st_dev))
+			continue;
 		/* The child of a vfork() closes its own files, but has the memory of its parent. */
 		if (!ctx->open && (ctx->dead || ctx->pid == pid))
 			se_ctx_close(ctx);

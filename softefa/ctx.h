@@ -48,8 +48,8 @@ int se_ctx_open(uint32_t dev, bool cloexec);
 struct se_ctx *se_ctx_find(const struct stat *st);
 /* Destroy all objects, then the context. */
 void se_ctx_close(struct se_ctx *ctx);
-/* Close the contexts of this process to which no number leads any more. */
-void se_ctx_reap(void);
+/* Close the contexts of this process to which no number leads any more; @only: no other than it. */
+void se_ctx_reap(const struct stat *only);
 /* Any open? Without lock: the fast exit of the wrappers. */
 bool se_ctx_any(void);
 void se_ctx_forget_all(void);

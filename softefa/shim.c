@@ -362,28 +362,27 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 
 /* ---- numbers that end ---- */
 
-/* Was that the last number of a context? */
-static void reap(void)
+/* Was that the last number of the context (of any, if NULL)? */
+static void reap(const struct stat *only)
 {
 	int err = errno;
 
 	se_engine_lock();
-	se_ctx_reap();
+	se_ctx_reap(only);
 	se_engine_unlock();
 	errno = err;
 }
 
 /* Is @fd, about to be closed or replaced, one of ours to know about? */
-static bool ends_command_fd(int fd)
+static bool ends_command_fd(int fd, struct stat *st)
 {
 	int err = errno;
-	struct stat st;
 	uint32_t dev;
 	bool yes;
 
 	if (!se_ctx_any())
 		return false;
-	yes = se_real.fstat(fd, &st) == 0 && command_fd(&st, &dev);
+	yes = se_real.fstat(fd, st) == 0 && command_fd(st, &dev);
 	errno = err;
 	return yes;
 }
@@ -399,22 +398,24 @@ static bool refuse(int fd)
 
 EXPORT int close(int fd)
 {
+	struct stat st;
 	bool ours;
 	int rc;
 
 	if (refuse(fd))
 		return -1;
-	ours = ends_command_fd(fd);
+	ours = ends_command_fd(fd, &st);
 	rc = se_real.close(fd);
 	if (ours) {
 		number_is_command(fd, false);
-		reap();
+		reap(&st);
 	}
 	return rc;
 }
 
 static int replace(int fd, int to, int flags, bool two)
 {
+	struct stat st;
 	bool ours;
 	int rc;
 
@@ -425,10 +426,10 @@ static int replace(int fd, int to, int flags, bool two)
 		errno = EBADF; /* as for a number above the limit */
 		return -1;
 	}
-	ours = fd != to && ends_command_fd(to);
+	ours = fd != to && ends_command_fd(to, &st);
 	rc = two ? se_real.dup2(fd, to) : se_real.dup3(fd, to, flags);
 	if (ours && rc >= 0)
-		reap();
+		reap(&st);
 	return rc;
 }
 
@@ -461,7 +462,7 @@ EXPORT int close_range(unsigned first, unsigned last, int flags)
 		return se_real.close_range(first, last, flags); /* its errno */
 	rc = close_around(first, last, flags);
 	if (rc == 0 && se_ctx_any() && !(flags & CLOSE_RANGE_CLOEXEC))
-		reap();
+		reap(NULL);
 	return rc;
 }
 

@@ -108,6 +108,83 @@ ParameterizedTest(struct loss *l, softefa_memory, lost_memory_fails_the_request_
 	duo_fini(&d);
 }
 
+/* ---- gone in the middle ---- */
+
+enum { HUGE_LEN = 8 << 20, FLICKERS = 60 };
+
+struct flicker {
+	uint8_t *p;
+	atomic_uint stop;
+};
+
+static void replace(uint8_t *p, int prot)
+{
+	MUST(mmap(p, HUGE_LEN / 2, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p,
+	     "mmap");
+}
+
+/*
+ * The second half comes and goes under transfers: other memory each time, at the same address. Not
+ * a hole, in which something else might settle.
+ */
+static void *flicker(void *arg)
+{
+	struct flicker *f = arg;
+
+	while (!f->stop) {
+		replace(f->p + HUGE_LEN / 2, PROT_NONE);
+		kids_nap_us(500);
+		replace(f->p + HUGE_LEN / 2, PROT_READ | PROT_WRITE);
+		kids_nap_us(500);
+	}
+	return NULL;
+}
+
+static struct flickering {
+	enum raw_op op;
+	bool at_a;
+} flickerings[] = {{RAW_WRITE, true}, {RAW_WRITE, false}, {RAW_READ, true}, {RAW_READ, false}};
+
+ParameterizedTestParameters(softefa_memory, memory_that_comes_and_goes_fails_requests_alone)
+{
+	return cr_make_param_array(struct flickering, flickerings,
+				   sizeof(flickerings) / sizeof(flickerings[0]));
+}
+
+ParameterizedTest(struct flickering *x, softefa_memory,
+		  memory_that_comes_and_goes_fails_requests_alone)
+{
+	struct flicker f = {0};
+	unsigned failed = 0;
+	struct raw_mr a, b;
+	struct raw_wr wr;
+	uint8_t *pa, *pb;
+	struct duo d;
+	pthread_t t;
+
+	node_settings(NULL);
+	duo_init(&d, &(struct node_attr){0});
+	pa = map_registered(&d.a, &a, HUGE_LEN);
+	pb = map_registered(&d.b, &b, HUGE_LEN);
+	f.p = x->at_a ? pa : pb;
+	wr = node_wr(&d.a, x->op, &d.to_b, d.ahn, 0, HUGE_LEN, 0);
+	wr.sge[0] = raw_sge(&a, 0, HUGE_LEN);
+	wr.remote = raw_sge(&b, 0, HUGE_LEN);
+	pthread_create(&t, NULL, flicker, &f);
+	for (unsigned i = 0; i < FLICKERS || (!failed && i < 50 * FLICKERS); i++) {
+		unsigned status = node_run(&d.a, &wr).status;
+
+		/* Whose memory it was cannot be told when it is back before anybody looks. */
+		cr_assert(status == 0 || status == 5 || status == 7, "status %u", status);
+		failed += status != 0;
+	}
+	f.stop = 1;
+	pthread_join(t, NULL);
+	cr_assert(ge(uint, failed, 1));
+	cr_assert(zero(int, node_run(&d.a, &wr).status));
+	duo_fini(&d);
+}
+
 /* ---- scattered ---- */
 
 /*

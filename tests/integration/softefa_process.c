@@ -2,6 +2,7 @@
 /* What processes do to an open device: dup, fork, vfork, exec, exits of all kinds, and nothing. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -395,6 +397,44 @@ Test(softefa_process, close_with_traffic_under_way)
 	node_settings(NULL);
 	for (unsigned i = 0; i < 10; i++)
 		kids_join(kids_start(close_busy, NULL));
+}
+
+static int deadly[] = {SIGABRT, SIGSEGV, SIGBUS, SIGTERM, SIGKILL};
+
+/* In a thread of the program; the device is at work in its own. */
+static void die_busy(void *arg)
+{
+	struct duo d;
+
+	prctl(PR_SET_DUMPABLE, 0); /* no core */
+	busy(&d);
+	raise(*(int *)arg);
+	exit(0);
+}
+
+ParameterizedTestParameters(softefa_process, deadly_signal_with_traffic_under_way)
+{
+	return cr_make_param_array(int, deadly, sizeof(deadly) / sizeof(deadly[0]));
+}
+
+/* It dies of just that, and those who come next find order. */
+ParameterizedTest(int *sig, softefa_process, deadly_signal_with_traffic_under_way)
+{
+	char dir[128];
+	int status;
+	pid_t pid;
+
+	skip_under_asan("deadly signals");
+	node_settings(NULL);
+	for (unsigned i = 0; i < 5; i++) {
+		pid = kids_start(die_busy, sig);
+		cr_assert(eq(int, waitpid(pid, &status, 0), pid));
+		MUST(WIFSIGNALED(status), "%#x", status);
+		cr_assert(eq(int, WTERMSIG(status), *sig));
+	}
+	kids_join(kids_start(own_device, NULL));
+	node_fabric_dir(dir, sizeof(dir));
+	cr_assert(zero(int, dir[0]), "%s", dir);
 }
 
 static void exit_from_handler(int sig)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "../lib/kids.h"
@@ -402,6 +403,51 @@ Test(softefa_shared, files_are_their_owners_alone)
 	kids_join(kids_start(stranger, m));
 	cr_assert(eq(int, m->done, 1));
 	node_fini(&n);
+}
+
+/* In the same domain on the same host, and with all that the owner's peers know. */
+static void intruder(void *arg)
+{
+	struct kid *k = arg;
+	struct node_addr *victim = &k->m->addr[0];
+	struct iovec here = {&(char){0}, 1}, there = {(void *)(uintptr_t)victim->mr.addr, 1};
+	struct raw_wr wr;
+	struct node n;
+	unsigned status;
+
+	MUST_0(setgid(65534) ? -errno : 0);
+	MUST_0(setuid(65534) ? -errno : 0);
+	node_init(&n, &(struct node_attr){0});
+	for (unsigned op = RAW_SEND; op <= RAW_WRITE; op++) {
+		wr = node_wr(&n, (enum raw_op)op, victim, node_ahn(&n, victim), 0, LEN, 0);
+		status = node_run(&n, &wr).status;
+		MUST(status == 9, "status %u", status); /* no such queue pair here */
+	}
+	MUST(process_vm_readv(getppid(), &here, 1, &there, 1, 0) < 0 && errno == EPERM, "read");
+	node_fini(&n);
+	k->m->done = 1;
+}
+
+Test(softefa_shared, other_user_reaches_neither_queues_nor_memory)
+{
+	struct meeting *m = kids_share(sizeof(*m));
+	struct node n, first;
+
+	node_settings(NULL);
+	if (geteuid() != 0)
+		cr_skip("not root: cannot be somebody else");
+	node_init(&first, &(struct node_attr){0}); /* has the number that the intruder has, too */
+	node_init(&n, &(struct node_attr){.with = &first});
+	node_fill(n.buf, LEN, 1);
+	node_recv(&n, 1, LEN, LEN);
+	m->addr[0] = node_addr(&n);
+	node_ahn(&n, &m->addr[0]); /* as far as the device is concerned it knows them all */
+	kids_join(start(intruder, m, 0));
+	cr_assert(eq(int, m->done, 1));
+	cr_assert(node_filled(n.buf, LEN, 1));
+	cr_assert(node_quiet(&n.rcq, 20));
+	node_fini(&n);
+	node_fini(&first);
 }
 
 /* Somebody else made our folder before us. */
