@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies that cannot crash: guarded, or by process_vm_readv() and its twin. */
+/* Copies that cannot crash: by a memory file, or by process_vm_readv() and its twin. */
 #include "copy.h"
 
 #include <errno.h>
@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "guard.h"
 #include "log.h"
+#include "scratch.h"
 
 #define LINE          64
 #define WORD          8
@@ -39,8 +39,8 @@ int se_copy_in(void *dst, uint64_t src, size_t len)
 
 	if (len == 0)
 		return 0;
-	if (se_guard_up())
-		return se_guard_copy(&l, 1, &r, 1);
+	if (len <= SE_SCRATCH_MAX && se_scratch_up())
+		return se_scratch_in(dst, r.iov_base, len);
 	return process_vm_readv(getpid(), &l, 1, &r, 1, 0) == (ssize_t)len ? 0 : -EFAULT;
 }
 
@@ -50,8 +50,8 @@ int se_copy_out(uint64_t dst, const void *src, size_t len)
 
 	if (len == 0)
 		return 0;
-	if (se_guard_up())
-		return se_guard_copy(&r, 1, &l, 1);
+	if (len <= SE_SCRATCH_MAX && se_scratch_up())
+		return se_scratch_out(r.iov_base, src, len);
 	return process_vm_writev(getpid(), &l, 1, &r, 1, 0) == (ssize_t)len ? 0 : -EFAULT;
 }
 
@@ -123,8 +123,8 @@ int se_copy_pull(pid_t pid, const struct iovec *dst, unsigned ndst, const struct
 		ndst = cut_lines(cut, dst, ndst);
 		dst = cut;
 	}
-	if (pid == SE_COPY_HERE && se_guard_up())
-		return se_guard_copy(dst, ndst, src, nsrc);
+	if (pid == SE_COPY_HERE && len <= SE_SCRATCH_MAX && se_scratch_up())
+		return se_scratch_copy(dst, ndst, src, nsrc, len);
 	n = process_vm_readv(pid == SE_COPY_HERE ? getpid() : pid, dst, ndst, src, nsrc, 0);
 	if (n == (ssize_t)len)
 		return 0;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Moving bytes from and to application memory. The application may unmap it at any time, so this
- * is never done by bare loads and stores: they are guarded, or the kernel copies, and what is not
- * there is reported.
+ * is never done by plain loads and stores: the kernel copies, and reports what is not there.
  */
 #ifndef SE_COPY_H
 #define SE_COPY_H

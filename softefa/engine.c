@@ -18,13 +18,13 @@
 #include "cq.h"
 #include "fabric.h"
 #include "fault.h"
-#include "guard.h"
 #include "idle.h"
 #include "link.h"
 #include "log.h"
 #include "mr.h"
 #include "requester.h"
 #include "responder.h"
+#include "scratch.h"
 #include "settings.h"
 #include "tcp.h"
 
@@ -130,7 +130,6 @@ static unsigned work(uint64_t now_us)
 	unsigned did;
 
 	se_fault_round(now_us);
-	se_guard_round(now_us);
 	did = se_link_receive(RECEIVE_BUDGET, deliver);
 	did += se_tcp_poll();
 	did += se_requester_poll();
@@ -201,7 +200,6 @@ static void *thread_main(void *arg)
 	(void)arg;
 	prctl(PR_SET_NAME, "softefa", 0, 0, 0);
 	set_priority();
-	se_guard_enter();
 	held = se_fabric_hold();
 	atomic_store(&ready, true);
 	loop();
@@ -224,7 +222,6 @@ static int thread_start(void)
 
 	atomic_store(&stop, false);
 	atomic_store(&ready, false);
-	se_guard_install();
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&thread, NULL, thread_main, NULL);
@@ -287,6 +284,7 @@ void se_engine_forget(void)
 	se_cq_forget_all();
 	se_mr_forget_all();
 	se_tcp_forget();
+	se_scratch_forget();
 	se_link_close();
 	se_fabric_forget();
 }

@@ -6,8 +6,8 @@
 
 #include "copy.h"
 #include "fabric.h"
-#include "guard.h"
 #include "mr.h"
+#include "scratch.h"
 #include "settings.h"
 
 #define CAP_RDMA_READ  (1u << 0)
@@ -90,15 +90,15 @@ static enum se_status set_remote(struct se_msg *msg, const struct se_wqe *w)
 }
 
 /*
- * Few bytes go in the message itself: two copies of 10 ns instead of one of 2 us by the kernel,
- * which pins pages for it.
+ * Few bytes go in the message itself: that takes the kernel two copies, which together cost less
+ * than one from process to process, because it pins no pages for them.
  */
 static enum se_status take_along(struct se_msg *msg)
 {
 	uint8_t *to = msg->data;
 
 	if (msg->op == SE_OP_READ || msg->flags & SE_MSG_INLINE || msg->len > SE_MSG_DATA ||
-	    msg->len == 0 || !se_guard_up())
+	    msg->len == 0 || !se_scratch_up())
 		return SE_OK;
 	for (unsigned i = 0; i < msg->nseg; i++) {
 		if (se_copy_in(to, msg->seg[i].addr, msg->seg[i].len))
