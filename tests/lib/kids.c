@@ -90,7 +90,12 @@ pid_t kids_start(void (*fn)(void *arg), void *arg)
 
 void kids_join(pid_t pid)
 {
-	int64_t end = kids_now_us() + KIDS_WAIT_MS * INT64_C(1000);
+	kids_join_within(pid, KIDS_WAIT_MS);
+}
+
+void kids_join_within(pid_t pid, unsigned ms)
+{
+	int64_t end = kids_now_us() + ms * INT64_C(1000);
 	int status;
 	pid_t rc;
 

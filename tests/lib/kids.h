@@ -40,6 +40,7 @@ int64_t kids_now_us(void);
 pid_t kids_start(void (*fn)(void *arg), void *arg);
 /* It ended, and well. */
 void kids_join(pid_t pid);
+void kids_join_within(pid_t pid, unsigned ms);
 /* It was killed with SIGKILL by us. */
 void kids_kill(pid_t pid);
 
