@@ -102,6 +102,8 @@ $(O)/gpu/%: $(O)/obj/tests/gpu/%.o $(O)/libsrd.a
 	$(call link,$(rpath))
 $(O)/stress/%: $(O)/obj/tests/stress/%.o $(parts)
 	$(call link,$(rpath))
+$(O)/soak/%: $(O)/obj/tests/soak/%.o $(O)/test/lib.a
+	$(call link,)
 $(O)/fuzz/%: $(O)/obj/tests/fuzz/%.o $(parts)
 	$(call link,-fsanitize=fuzzer $(rpath))
 
@@ -118,6 +120,9 @@ stress: ## threads under ThreadSanitizer
 	$(Q)$(MAKE) SAN=thread run-stress
 run-stress: $(call progs,stress)
 	$(Q)for t in $^; do echo "$$t"; timeout -k 5 600 $$t || exit 1; done
+SOAK_SECONDS ?= 600
+soak: all $(O)/soak/softefa_soak ## traffic, faults, processes that come and go, SOAK_SECONDS (600): nothing grows
+	$(Q)BUILD=$(O) scripts/soak.sh $(SOAK_SECONDS)
 FUZZ_SECONDS ?= 10
 fuzz: ## what parses bytes of others, FUZZ_SECONDS (10) each
 	$(Q)$(MAKE) CC=clang O=build-fuzz SAN=address,undefined,fuzzer-no-link run-fuzz
