@@ -16,11 +16,21 @@
 
 static struct se_list routing = SE_LIST_INIT(routing);
 
+static bool source_live(const struct se_msg *m)
+{
+	for (unsigned i = 0; i < m->nseg; i++)
+		if (!se_fabric_key_live(m->src_dev, m->seg[i].key, se_fabric_self()))
+			return false;
+	return true;
+}
+
 /* @len bytes of a request from @off on, as they are now. 0, or -EFAULT: not (all) registered. */
 static int source(const struct se_tx *tx, uint32_t off, uint32_t len, uint8_t *out)
 {
 	const struct se_msg *m = &tx->msg;
 
+	if (!source_live(m))
+		return -EFAULT;
 	if (m->flags & SE_MSG_INLINE) {
 		memcpy(out, m->data + off, len);
 		return 0;
@@ -31,8 +41,7 @@ static int source(const struct se_tx *tx, uint32_t off, uint32_t len, uint8_t *o
 
 		if (n > len)
 			n = len;
-		if (n && (!se_fabric_key_live(m->src_dev, s->key, se_fabric_self()) ||
-			  se_copy_in(out, s->addr + off, n)))
+		if (n && se_copy_in(out, s->addr + off, n))
 			return -EFAULT;
 		off -= n ? off : s->len;
 		out += n;

@@ -225,6 +225,21 @@ Test(softefa_tcp, large_write_waits_for_a_receive)
 	parked(RAW_WRITE, 1 << 20);
 }
 
+/* Small or not: its region must be there when it is carried out. */
+Test(softefa_tcp, send_that_waits_needs_its_region)
+{
+	struct raw_wr wr;
+
+	begin(NULL, &(struct node_attr){.rnr = 7 + 1});
+	wr = hosts_wr(&h, RAW_SEND, 0, 100);
+	node_post(&h.n, &wr);
+	cr_assert(node_quiet(&h.n.scq, 100));
+	MUST_0(raw_mr_dereg(&h.n.mr, &h.n.dev));
+	hosts_order(&h, HOSTS_RECV, 0, 100, 9);
+	node_wait_status(&h.n.scq, 5);
+	hosts_end(&h);
+}
+
 Test(softefa_tcp, what_waits_is_void_when_its_sender_is_gone)
 {
 	struct raw_wr wr;
