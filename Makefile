@@ -126,8 +126,9 @@ soak: all $(O)/soak/softefa_soak ## traffic, faults, processes that come and go,
 FUZZ_SECONDS ?= 10
 fuzz: ## what parses bytes of others, FUZZ_SECONDS (10) each
 	$(Q)$(MAKE) CC=clang O=build-fuzz SAN=address,undefined,fuzzer-no-link run-fuzz
+# Inputs are long from the start: the targets make sense of any bytes, and go deep only with many.
 run-fuzz: $(call progs,fuzz)
-	$(Q)for t in $^; do $$t -max_total_time=$(FUZZ_SECONDS) -timeout=20 -print_final_stats=1 -artifact_prefix=$$t- \
+	$(Q)for t in $^; do $$t -max_total_time=$(FUZZ_SECONDS) -timeout=20 -len_control=0 -max_len=1024 -print_final_stats=1 -artifact_prefix=$$t- \
 		>$$t.log 2>&1 || { cat $$t.log; exit 1; }; \
 		sed -n "s|^stat::number_of_executed_units: *|$$t: inputs: |p" $$t.log; done
 # Who may include whom: a folder sees itself, include/ and what is listed here.
