@@ -149,12 +149,12 @@ enum se_move_result se_move_part(const struct se_move *m, uint32_t from, uint32_
 		nsrc = spans(src, m->src, m->nsrc, from, len);
 		pid = m->slot == se_fabric_self() ? SE_COPY_HERE : se_fabric_pid(m->slot);
 	}
-	if (!m->data && !src_live(m))
+	if (!src_live(m))
 		return SE_MOVE_BAD_SRC;
 	rc = se_copy_pull(pid, dst, ndst, src, nsrc, len);
 	if (rc)
 		return blame(rc, dst, ndst, pid);
-	if (!m->data && !src_live(m))
+	if (!src_live(m))
 		return SE_MOVE_BAD_SRC;
 	return SE_MOVE_DONE;
 }
