@@ -126,6 +126,8 @@ Test(softefa_process, number_of_another_file_is_no_device)
 	cr_assert(eq(int, dup2(null, d.a.dev.fd), d.a.dev.fd));
 	cr_assert(eq(int, raw_pd_alloc(&pd, &d.a.dev), -ENOTTY));
 	own_device(NULL);
+	free(d.a.buf);
+	free(d.b.buf);
 }
 
 Test(softefa_process, old_write_commands_fail_loudly)
