@@ -96,7 +96,7 @@ static int out_open(struct end *e, int slot, uint64_t incarnation)
 	uint64_t mine;
 
 	/* First: an answer to a dead process must not close the ring to the one in its place. */
-	if (self == SE_NO_SLOT || se_fabric_incarnation(slot) != incarnation)
+	if (self == SE_NO_SLOT || !incarnation || se_fabric_incarnation(slot) != incarnation)
 		return -ESRCH;
 	if (!e->ring && se_now_us() < e->ask_us)
 		return -EAGAIN;
@@ -130,7 +130,7 @@ int se_link_send(int slot, uint64_t incarnation, const struct se_msg *msg)
 	struct se_msg *to;
 	int rc;
 
-	if (e->incarnation != incarnation) {
+	if (!e->ring || e->incarnation != incarnation) {
 		rc = out_open(e, slot, incarnation);
 		if (rc)
 			return rc;
@@ -211,6 +211,11 @@ static unsigned drain(int slot, unsigned budget, bool (*deliver)(const struct se
 	if (e->tail != e->head)
 		set_bit(unread, slot);
 	return n;
+}
+
+uint64_t se_link_sender(int slot)
+{
+	return in[slot].incarnation;
 }
 
 unsigned se_link_receive(unsigned budget, bool (*deliver)(const struct se_msg *, int slot))

@@ -22,6 +22,9 @@ void se_link_flush(void);
 /* Hand up to @budget received messages per ring to @deliver; false from it leaves the message. */
 unsigned se_link_receive(unsigned budget, bool (*deliver)(const struct se_msg *, int slot));
 
+/* For @deliver: who sent the message from @slot. Its place may have another by now, or nobody. */
+uint64_t se_link_sender(int slot);
+
 /* Try again what the lack of files or memory prevented; every few milliseconds. */
 void se_link_timers(void);
 

@@ -10,6 +10,7 @@
 #include "engine.h"
 #include "fabric.h"
 #include "fault.h"
+#include "link.h"
 #include "log.h"
 #include "mr.h"
 #include "rng.h"
@@ -37,8 +38,7 @@ bool se_responder_request(const struct se_msg *msg, const void *payload, int slo
 	if (payload)
 		memcpy(rx->payload, payload, msg->len);
 	rx->slot = slot;
-	rx->incarnation =
-		se_slot_remote(slot) ? se_conn_incarnation(slot) : se_fabric_incarnation(slot);
+	rx->incarnation = se_slot_remote(slot) ? se_conn_incarnation(slot) : se_link_sender(slot);
 	rx->state = SE_RX_ARRIVED;
 	se_list_append(&arrived, &rx->node);
 	narrived++;

@@ -4,6 +4,7 @@
 #include <criterion/new/assert.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "../lib/kids.h"
@@ -202,4 +203,63 @@ Test(softefa_death, ring_full_of_answers_to_the_dead_holds_up_nothing)
 	wr = node_wr(&n, RAW_SEND, &m->client, node_ahn(&n, &m->client), 0, 8, 0);
 	cr_assert(eq(int, node_run(&n, &wr).status, 9));
 	node_fini(&n);
+}
+
+/* ---- senders that leave in good order, before anybody looks ---- */
+
+static void patient_server(void *arg)
+{
+	struct meeting *m = arg;
+	struct node n;
+
+	node_init(&n, &(struct node_attr){0});
+	for (uint16_t i = 0; i < 60; i++)
+		node_recv(&n, i, 0, LEN);
+	m->server = node_addr(&n);
+	m->kid = 1;
+	kids_await(&m->parent, 100);
+	node_fini(&n);
+}
+
+/* Its ring is known to the server by the first message; the others are in it when it leaves. */
+static void leaver(void *arg)
+{
+	struct meeting *m = arg;
+	unsigned round = m->parent;
+	struct raw_wr wr;
+	struct node n;
+
+	node_init(&n, &(struct node_attr){0});
+	wr = node_wr(&n, RAW_SEND, &m->server, node_ahn(&n, &m->server), 0, LEN, 0);
+	MUST(node_run(&n, &wr).status == 0, "send");
+	m->kid = 10 + round;
+	kids_await(&m->parent, round + 1); /* the server is stopped */
+	for (unsigned i = 0; i < 3; i++)
+		node_post(&n, &wr);
+	MUST(node_quiet(&n.scq, 50), "nobody answers");
+	node_abandon(&n);
+}
+
+Test(softefa_death, messages_of_who_left_are_answered_to_nobody)
+{
+	struct meeting *m = kids_share(sizeof(*m));
+	pid_t server, pid;
+	int status;
+
+	node_settings(NULL);
+	server = kids_start(patient_server, m);
+	kids_await(&m->kid, 1);
+	for (unsigned round = 1; round < 8; round += 2) {
+		m->parent = round;
+		pid = kids_start(leaver, m);
+		kids_await(&m->kid, 10 + round);
+		kill(server, SIGSTOP);
+		MUST(waitpid(server, &status, WUNTRACED) == server, "stop");
+		m->parent = round + 1;
+		kids_join(pid);
+		kill(server, SIGCONT);
+		kids_nap_us(50000);
+	}
+	m->parent = 100;
+	kids_join(server);
 }
