@@ -170,7 +170,7 @@ check-peers: all ## other projects' programs on softefa; PEERS="perftest ..." fo
 	$(Q)scripts/deps.sh peers
 	$(Q)BUILD=$(O) scripts/peers.sh $(PEERS)
 lint: ## shellcheck, clang-format
-	$(Q)shellcheck scripts/*.sh .ci/run
+	$(Q)shellcheck -x scripts/*.sh scripts/*/*.sh .ci/run
 	$(Q)clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
 pre-push: lint ## what a push must pass: lint, check without warnings, check under sanitizers
 	$(Q)$(MAKE) WERROR=-Werror O=build-werror check

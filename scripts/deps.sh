@@ -19,7 +19,6 @@ given=${RDMA_CORE:-}
 
 packages=(gcc g++ libc6-dev make pkgconf cmake ninja-build python3 libnl-3-dev libnl-route-3-dev
 	libcriterion-dev clang libclang-rt-dev clang-format shellcheck mandoc valgrind strace iproute2 perftest)
-peer_packages=(libfabric-bin ibverbs-utils ibverbs-providers cython3 python3-dev)
 
 say() { echo "deps: $*"; }
 die() { echo "deps: $*" >&2; exit 1; }
@@ -129,150 +128,14 @@ use_system() {
 
 # ---- an rdma-core from the distribution's source archive
 
-# source_entry FILE URI RELEASE SUITE: the entry of an apt sources file that has URI and RELEASE, as a deb-src
-# stanza for SUITE. How the archive is to be trusted is taken over as it stands.
-source_entry() {
-	awk -v uri="$2" -v release="$3" -v suite="$4" -v deb822="$([[ $1 != *.sources ]] || echo 1)" '
-	function bare(s) { sub(/\/+$/, "", s); return s }
-	function has(list, word,   n, a, i) {
-		n = split(list, a, " ")
-		for (i = 1; i <= n; i++)
-			if (bare(a[i]) == bare(word))
-				return 1
-		return 0
-	}
-	function stanza(trust) {
-		printf "Types: deb-src\nURIs: %s\nSuites: %s\nComponents: main\n%s", uri, suite, trust
-		exit
-	}
-	BEGIN { if (deb822) { RS = ""; FS = "\n" } }
-	deb822 {
-		split("", field)
-		trust = ""
-		for (i = 1; i <= NF; i++) {
-			if ($i ~ /^#/)
-				continue
-			if ($i !~ /^[ \t]/) {
-				name = tolower(substr($i, 1, index($i, ":") - 1))
-				field[name] = substr($i, index($i, ":") + 1)
-			} else {
-				field[name] = field[name] " " $i
-			}
-			if (name ~ /^(signed-by|trusted|check-date|check-valid-until|allow-.*)$/)
-				trust = trust $i "\n"
-		}
-		if (has(field["uris"], uri) && has(field["suites"], release))
-			stanza(trust)
-	}
-	!deb822 && /^[ \t]*deb(-src)?[ \t]/ {
-		options = ""
-		if (match($0, /\[[^]]*\]/)) {
-			options = substr($0, RSTART + 1, RLENGTH - 2)
-			$0 = substr($0, 1, RSTART - 1) substr($0, RSTART + RLENGTH)
-		}
-		if (bare($2) != bare(uri) || $3 != release)
-			next
-		trust = ""
-		n = split(options, option, " ")
-		for (i = 1; i <= n; i++)
-			if (option[i] ~ /^(signed-by|trusted|check-date|check-valid-until|allow-[a-z-]*)=/) {
-				sub(/=/, ": ", option[i])
-				trust = trust option[i] "\n"
-			}
-		stanza(trust)
-	}' "$1"
-}
-
-# archive_entry: "release uri file" of the distribution's own archive among the configured apt sources
-archive_entry() {
-	local id
-
-	# shellcheck source=/dev/null
-	id=$(. /etc/os-release && echo "$ID")
-	# shellcheck disable=SC2016  # apt expands these
-	apt-get indextargets --format '$(ORIGIN) $(COMPONENT) $(RELEASE) $(REPO_URI) $(SOURCESENTRY)' \
-		'Created-By: Packages' |
-		awk -v id="$id" 'tolower($1) == id && $2 == "main" && $3 !~ /[-\/]/ {
-			sub(/:[0-9]+$/, "", $5); print $3, $4, $5; exit }'
-}
-
-# fetch_source: the newest rdma-core source package >= $need, verified and unpacked, is $src. The lists live in a
-# private folder outside the checkout, because apt's download user may not be let into the latter.
-fetch_source() {
-	local entry release uri file suite suites line version hash
-
-	entry=$(archive_entry)
-	if [ -z "$entry" ]; then   # no lists yet
-		[ "$(id -u)" = 0 ] || have sudo || die "apt has no package lists: run apt-get update as root"
-		as_root apt-get update -q >"$log" 2>&1 || true
-		entry=$(archive_entry)
-	fi
-	if [ -z "$entry" ]; then
-		! no_network || die "no network: apt cannot fetch its package lists"
-		die "the distribution's archive is not among apt's sources; set RDMA_CORE=PREFIX (rdma-core >= $need)"
-	fi
-	read -r release uri file <<<"$entry"
-	[[ $file = /* ]] || file=/etc/apt/$file
-
-	mkdir -p "$tmp"/{sources,lists/partial,cache,download}
-	chmod 755 "$tmp"
-	if [ "$(id -u)" = 0 ] && id _apt >/dev/null 2>&1; then
-		chown _apt "$tmp/download"
-	fi
-	cat >"$tmp/apt.conf" <<-END
-		Dir::Etc::sourcelist "/dev/null";
-		Dir::Etc::sourceparts "$tmp/sources";
-		Dir::State::lists "$tmp/lists";
-		Dir::Cache "$tmp/cache";
-		APT::Update::Error-Mode "any";
-		#clear APT::Update::Pre-Invoke;
-		#clear APT::Update::Post-Invoke;
-		#clear APT::Update::Post-Invoke-Success;
-	END
-
-	# Newest first. A suite that the mirror lacks is passed over.
-	suites="unstable testing stable"
-	[[ $entry != *ubuntu* ]] || suites="devel"
-	line=
-	: >"$log"
-	for suite in $suites; do
-		source_entry "$file" "$uri" "$release" "$suite" >"$tmp/sources/newer.sources"
-		rm -rf "$tmp"/lists/*
-		apt-get -c "$tmp/apt.conf" update -q >>"$log" 2>&1 || continue
-		line=$(apt-get -c "$tmp/apt.conf" --print-uris source rdma-core 2>>"$log" |
-			grep '/rdma-core_[^ ]*\.orig\.tar\.[^ .]* ') || continue
-		version=${line#*/rdma-core_}
-		version=${version%%.orig.tar.*}
-		! new_enough "$version" || break
-		line=
-	done
-	if [ -z "$line" ]; then
-		! no_network || die "no network: apt cannot reach the archive of newer rdma-core sources"
-		! grep -q 'is expired' "$log" || die "apt finds this archive's index of $suites expired: a wrong clock, or a frozen mirror?"
-		die "no suite of this archive has rdma-core >= $need ($suites; log: $log); set RDMA_CORE=PREFIX"
-	fi
-
-	say "fetching the source of rdma-core $version ($suite)"
-	read -r uri file _ hash <<<"$line"
-	[[ $hash = SHA* ]] || die "the archive gives no SHA hash for $file"
-	if ! /usr/lib/apt/apt-helper -c "$tmp/apt.conf" download-file "${uri//\'/}" "$tmp/download/$file" "$hash" \
-			>>"$log" 2>&1; then
-		! grep -q 'Hash Sum mismatch' "$log" || die "$file does not have the hash that the archive signed"
-		! no_network || die "no network: cannot fetch $file"
-		die_log "download of $file"
-	fi
-	rm -rf "$src" "$src.new"
-	mkdir "$src.new"
-	tar -xf "$tmp/download/$file" --strip-components=1 --no-same-owner -C "$src.new" >>"$log" 2>&1 || die_log "tar"
-	echo "$version" >"$src.new/stamp"
-	mv "$src.new" "$src"
-}
+# shellcheck source=scripts/deps/archive.sh
+. "$root/scripts/deps/archive.sh"
 
 # build_rdma_core PREFIX: libibverbs, libefa, their headers and the kernel's, installed by rdma-core's own rules
 build_rdma_core() {
 	local prefix=$1 version part stage=$deps/stage
 
-	[ -e "$src/stamp" ] || fetch_source
+	[ -e "$src/stamp" ] || fetch_source rdma-core $need "$src"
 	version=$(<"$src/stamp")
 	say "building libibverbs and libefa of rdma-core $version"
 	rm -rf "$obj" # cmake refuses that of a tree that has moved
@@ -322,28 +185,6 @@ rdma_core() {
 	say "rdma-core $version in build/deps/rdma-core ($how)"
 }
 
-# Python bindings of the source package, against an rdma-core built from the same, for its own tests.
-pyverbs() {
-	local own=$deps/rdma-core
-
-	# The system's or the user's rdma-core is not the one pyverbs is built with.
-	if [ -n "$given" ] || grep -qs ^system "$own/stamp"; then
-		own=$deps/rdma-core-own
-	fi
-	if ! is_current "$own" || [ ! -e "$obj/build.ninja" ]; then
-		build_rdma_core "$own"
-	fi
-	if [ ! -e "$obj/pyverbs.stamp" ]; then
-		say "building pyverbs"
-		{
-			cmake -S "$src" -B "$obj" -DNO_PYVERBS=0 -DPYTHON_EXECUTABLE=/usr/bin/python3 &&
-				ninja -C "$obj" pyverbs/all
-		} >"$log" 2>&1 || die_log "the build of pyverbs"
-		touch "$obj/pyverbs.stamp"
-	fi
-	say "pyverbs $(<"$src/stamp") in build/deps/rdma-core-obj/python"
-}
-
 case ${1:-} in
 "" | peers) ;;
 *) die "usage: scripts/deps.sh [peers]" ;;
@@ -358,6 +199,7 @@ flock -n 9 || { say "waiting for another run"; flock 9; }
 install_packages "${packages[@]}"
 rdma_core
 if [ "${1:-}" = peers ]; then
-	install_packages "${peer_packages[@]}"
-	pyverbs
+	# shellcheck source=scripts/deps/peers.sh
+	. "$root/scripts/deps/peers.sh"
+	peers
 fi

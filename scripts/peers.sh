@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# peers.sh [PEER...]: other projects' own, unmodified programs on the software adapter, after "deps.sh peers".
-# A peer is a function peer_NAME below; no argument runs all. Exits 1 if anything failed.
+# peers.sh [PEER...]: other projects' own, unmodified programs and tests on the software adapter, after "deps.sh
+# peers". A peer is a function peer_NAME in peers/*.sh; no argument runs all. Prints what passed, failed and was
+# skipped, and why; exits 1 if anything failed, ended without a result, or a peer ran nothing.
 # BUILD=DIR is where softefa is (default build), SOFTEFA=PROGRAM another launcher with its command line.
 set -eu
 export LC_ALL=C
@@ -13,38 +14,60 @@ build=$(readlink -m "${BUILD:-$root/build}")
 softefa=${SOFTEFA:-$build/softefa}
 deps=$root/build/deps
 logs=$build/peers
-peers=(devinfo pyverbs perftest fi_pingpong)
+peers=(devinfo pyverbs pyverbs_distro perftest perftest_distro fabtests pingpong_distro python_efa)
 
 devices=4
+options=()  # more of the launcher's
 limit=120   # seconds that one program may take
-passed=0
-failed=()
+passed=0 failed=0 skipped=0   # of the peer that is running
 children=()
+table=()
 
 # ---- the frame: run, bound, report
 
 die() { echo "peers: $*" >&2; exit 1; }
 
+# pass NAME WHAT
 pass() {
 	passed=$((passed + 1))
-	printf 'PASS  %-28s %s\n' "$1" "$2"
+	printf 'PASS  %-34s %s\n' "$1" "$2"
 }
 
 # fail NAME WHY [LOG...]
 fail() {
-	failed+=("$1")
-	printf 'FAIL  %-28s %s\n' "$1" "$2"
+	failed=$((failed + 1))
+	explain "$@"
+}
+
+explain() {
+	printf 'FAIL  %-34s %s\n' "$1" "$2"
 	shift 2
 	for log; do
 		[ ! -e "$log" ] || { echo "      $log ends:"; tail -n 12 "$log" | sed 's/^/      | /'; }
 	done
 }
 
+# suite NAME RC PASSED FAILED SKIPPED LOG: the result of a program that runs many tests; no result is a failure
+suite() {
+	local name=$1 rc=$2 counts="$3 passed, $4 failed, $5 skipped"
+
+	passed=$((passed + $3)) failed=$((failed + $4)) skipped=$((skipped + $5))
+	if [ "$rc" = 0 ] && [ "$4" = 0 ] && [ "$3" -gt 0 ]; then
+		printf 'PASS  %-34s %s\n' "$name" "$counts"
+	else
+		[ "$4" != 0 ] || failed=$((failed + 1))
+		explain "$name" "$counts ($(why "$rc")), log: $6"
+	fi
+}
+
+# reasons: lines of stdin, each why a test was skipped, grouped
+reasons() { sort | uniq -c | sort -rn | sed 's/^ */      skipped /'; }
+
 # start LOG COMMAND...: on the adapter, within the limit, in the background
 start() {
 	local out=$1
 	shift
-	timeout -k 5 "$limit" "$softefa" --devices $devices -- "$@" >"$out" 2>&1 &
+	timeout -k 5 "$limit" "$softefa" --devices $devices ${options[@]+"${options[@]}"} -- "$@" >"$out" 2>&1 &
 	children+=($!)
 }
 
@@ -93,106 +116,43 @@ why() {
 	esac
 }
 
-# ---- the peers
-
-# libibverbs' own listing: every device, by name
-peer_devinfo() {
-	local names want rc=0
-
-	run "$logs/devinfo" ibv_devinfo -v || rc=$?
-	names=$(sed -n 's/^hca_id:[ \t]*//p' "$logs/devinfo" | sort | xargs)
-	want=$(seq -f 'efa_%g' 0 $((devices - 1)) | xargs)
-	if [ $rc = 0 ] && [ "$names" = "$want" ]; then
-		pass "ibv_devinfo -v" "$names"
-	else
-		fail "ibv_devinfo -v" "$(why $rc), devices: ${names:-none}; expected: $want" "$logs/devinfo"
-	fi
-}
-
-# rdma-core's Python suites, with the bindings and libraries of the same source package
-peer_pyverbs() {
-	local suite
-
-	# The suites ask "rdma link" which network device belongs to a port. EFA's ports have none.
+# stand_in NAME: a command of that name, which is stdin, stands before the system's in $logs/bin
+stand_in() {
 	mkdir -p "$logs/bin"
-	printf '#!/bin/sh\necho "[]"\n' >"$logs/bin/rdma"
-	chmod +x "$logs/bin/rdma"
-	for suite in efadv efa_srd device pd cq cq_events mr addr qp cqex qpex; do
-		pyverbs_suite test_$suite
-	done
+	cat >"$logs/bin/$1"
+	chmod +x "$logs/bin/$1"
 }
 
-pyverbs_suite() {
-	local name=$1 log=$logs/$1 obj=$deps/rdma-core-obj prefix run bad skipped rc=0
+# newest_prefix: where the rdma-core is that build/deps was built with
+newest_prefix() { sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$deps/rdma-core-obj/CMakeCache.txt"; }
 
-	prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$obj/CMakeCache.txt")
-	run "$log" env PATH="$logs/bin:$PATH" PYTHONPATH="$obj/python" LD_LIBRARY_PATH="$prefix/lib" \
-		/usr/bin/python3 "$deps/rdma-core-src/tests/run_tests.py" -v "tests.$name" || rc=$?
-	run=$(sed -n 's/^Ran \([0-9]*\) tests\{0,1\} in .*/\1/p' "$log")
-	skipped=$(grep -c " skipped ['\"]" "$log") || true
-	bad=$(grep -cE '^(ERROR|FAIL|UNEXPECTED SUCCESS): ' "$log") || true
-	if [ -z "$run" ]; then
-		fail "$name" "$(why $rc), no result" "$log"
-		return
-	fi
-	set -- "$((run - bad - skipped)) passed, $bad failed, $skipped skipped"
-	if [ $rc = 0 ] && [ "$bad" = 0 ] && [ "$run" -gt "$skipped" ]; then
-		pass "$name" "$1"
-	else
-		fail "$name" "$1 ($(why $rc))"
-		grep -E '^(ERROR|FAIL|UNEXPECTED SUCCESS): ' "$log" | sed 's/^/      /'
-		echo "      log: $log"
-	fi
-	sed -n "s/.* skipped ['\"]\(.*\)['\"]\$/\1/p" "$log" | sort | uniq -c | sort -rn | sed 's/^ */      skipped /'
-}
-
-# perftest of the distribution, between two processes
-peer_perftest() {
-	perftest ib_send_lat -n 1000
-	perftest ib_send_bw -n 1000
-	perftest ib_read_bw -n 1000
-}
-
-# perftest PROGRAM ARGUMENT...: the last row of the result table must be there
-perftest() {
-	local name="$1 SRD" port row rc=0
-
-	port=$(free_port)
-	pair "$1" "$port" "" 127.0.0.1 "$@" -c SRD -d efa_0 -x 0 -F -p "$port" || rc=$?
-	row=$(awk '/^ *#bytes/ { table = 1; next } table && $1 + 0 > 0 { row = $0 } END { print row }' "$logs/$1.client")
-	if [ $rc != 0 ] || [ -z "$row" ]; then
-		fail "$name" "$(why $rc), ${row:-no result}" "$logs/$1.client" "$logs/$1.server"
-		return
-	fi
-	# shellcheck disable=SC2086  # columns
-	set -- $1 $row
-	case $1 in
-	*_lat) pass "$name" "$2 bytes: typical $6 us, 99 % ${9} us" ;;
-	*) pass "$name" "$2 bytes: average $5 MB/s" ;;
-	esac
-}
-
-# libfabric of the distribution: its efa provider between two processes, data checked
-peer_fi_pingpong() {
-	fi_pingpong_ep rdm
-	fi_pingpong_ep dgram
-}
-
-fi_pingpong_ep() {
-	local name="fi_pingpong -p efa -e $1" log=fi_pingpong.$1 port row rc=0
-
-	port=$(free_port)
-	pair "$log" "$port" "-B $port" "-P $port 127.0.0.1" fi_pingpong -p efa -e "$1" -c -I 100 || rc=$?
-	row=$(awk '$1 == "bytes" { table = 1; next } table && NF == 8 { row = $1 " bytes: " $7 " us, " $6 " MB/s" }
-		END { print row }' "$logs/$log.client")
-	if [ $rc = 0 ] && [ -n "$row" ]; then
-		pass "$name" "$row"
-	else
-		fail "$name" "$(why $rc), ${row:-no result}" "$logs/$log.client" "$logs/$log.server"
-	fi
-}
+for part in rdma-core perftest libfabric python; do
+	# shellcheck source=/dev/null
+	. "$root/scripts/peers/$part.sh"
+done
 
 # ---- main
+
+# one PEER: run it, and a row for the table
+one() {
+	local start=$SECONDS
+
+	passed=0 failed=0 skipped=0 children=() options=()
+	echo "---- $1"
+	"peer_$1"
+	if [ $((passed + failed)) = 0 ]; then
+		fail "$1" "ran nothing"
+	fi
+	table+=("$(printf '%-20s %8d %8d %8d %8d' "$1" $passed $failed $skipped $((SECONDS - start)))")
+}
+
+# total: the table of all, and its sum; false if anything failed
+total() {
+	printf '\n%-20s %8s %8s %8s %8s\n' peer passed failed skipped seconds
+	printf '%s\n' "${table[@]}"
+	printf '%s\n' "${table[@]}" | awk '{ p += $2; f += $3; s += $4 }
+		END { print "peers: " p " passed, " f + 0 " failed, " s " skipped"; exit f > 0 }'
+}
 
 [ -x "$softefa" ] || die "$softefa is missing: run make first"
 mkdir -p "$logs"
@@ -201,8 +161,8 @@ trap 'exit 1' INT TERM
 [ $# -gt 0 ] || set -- "${peers[@]}"
 for peer; do
 	[ "$(type -t "peer_$peer")" = function ] || die "no peer \"$peer\"; there are: ${peers[*]}"
-	children=()
-	"peer_$peer"
 done
-echo "peers: $passed passed, ${#failed[@]} failed$([ ${#failed[@]} = 0 ] || printf '; %s' "${failed[@]}")"
-[ ${#failed[@]} = 0 ]
+for peer; do
+	one "$peer"
+done
+total
