@@ -13,7 +13,7 @@
 #include "engine.h"
 #include "fabric.h"
 #include "log.h"
-#include "real.h"
+#include "private.h"
 
 #define RING_SLOTS 512
 #define ASK_US     20000 /* how often to ask whether the reader of a full ring lives */
@@ -68,11 +68,18 @@ static struct ring *ring_map(uint64_t from, uint64_t to, int flags)
 {
 	struct ring *r = NULL;
 	char path[192];
+	bool opened;
 	int fd, err;
 
 	snprintf(path, sizeof(path), "%s/%llx.%llx", se_fabric_dir(), (unsigned long long)from,
 		 (unsigned long long)to);
 	fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+	opened = fd >= 0;
+	/* The program may be closing all numbers, and opening files of its own, at this moment. */
+	if (opened) {
+		fd = se_private_fd_add(fd);
+		errno = fd < 0 ? -fd : 0;
+	}
 	if (fd >= 0 && (!flags || ftruncate(fd, sizeof(*r)) == 0)) {
 		r = mmap(NULL, sizeof(*r), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		r = r == MAP_FAILED ? NULL : r;
@@ -81,10 +88,9 @@ static struct ring *ring_map(uint64_t from, uint64_t to, int flags)
 	if (!r && err != ENOENT)
 		complain(path, err);
 	/* Once both ends are mapped the name is of no use; nor is that of half a ring. */
-	if (fd >= 0 && (r != NULL) == !flags)
+	if (opened && (r != NULL) == !flags)
 		unlink(path);
-	if (fd >= 0)
-		se_real.close(fd);
+	se_private_fd_close(fd);
 	errno = err;
 	return r;
 }
