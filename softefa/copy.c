@@ -125,7 +125,9 @@ int se_copy_pull(pid_t pid, const struct iovec *dst, unsigned ndst, const struct
 	}
 	if (pid == SE_COPY_HERE && len <= SE_SCRATCH_MAX && se_scratch_up())
 		return se_scratch_copy(dst, ndst, src, nsrc, len);
-	n = process_vm_readv(pid == SE_COPY_HERE ? getpid() : pid, dst, ndst, src, nsrc, 0);
+	if (pid == SE_COPY_OURS && len <= SE_SCRATCH_MAX && se_scratch_up())
+		return se_scratch_place(dst, ndst, src->iov_base, len);
+	n = process_vm_readv(pid <= 0 ? getpid() : pid, dst, ndst, src, nsrc, 0);
 	if (n == (ssize_t)len)
 		return 0;
 	return n >= 0 ? -EFAULT : -errno;

@@ -21,6 +21,7 @@ int se_copy_out(uint64_t dst, const void *src, size_t len);
 
 #define SE_COPY_SPANS 18 /* the most on either side */
 #define SE_COPY_HERE  0  /* as a pid: this process */
+#define SE_COPY_OURS  -1 /* as a pid: one span of our own memory, which is there */
 
 /*
  * Copy @len bytes from the memory of process @pid into this process's, from spans to spans. Within

@@ -93,7 +93,7 @@ enum se_move_result se_move_put(const struct se_move *m, const void *data, uint3
 	struct iovec src = {(void *)(uintptr_t)data, len}, dst[SE_COPY_SPANS];
 	unsigned ndst = dst_spans(dst, m, from, len);
 
-	return (len && !ndst) || se_copy_pull(SE_COPY_HERE, dst, ndst, &src, 1, len)
+	return (len && !ndst) || se_copy_pull(SE_COPY_OURS, dst, ndst, &src, 1, len)
 		       ? SE_MOVE_BAD_DST
 		       : SE_MOVE_DONE;
 }
@@ -144,7 +144,7 @@ enum se_move_result se_move_part(const struct se_move *m, uint32_t from, uint32_
 	if (m->data) {
 		src[0] = (struct iovec){(void *)(uintptr_t)(m->data + from), len};
 		nsrc = 1;
-		pid = SE_COPY_HERE;
+		pid = SE_COPY_OURS;
 	} else {
 		nsrc = spans(src, m->src, m->nsrc, from, len);
 		pid = m->slot == se_fabric_self() ? SE_COPY_HERE : se_fabric_pid(m->slot);

@@ -79,6 +79,12 @@ int se_scratch_out(void *dst, const void *src, size_t len)
 	return pread(fd, dst, len, 0) == (ssize_t)len ? 0 : -EFAULT;
 }
 
+int se_scratch_place(const struct iovec *dst, unsigned ndst, const void *src, size_t len)
+{
+	memcpy(map, src, len);
+	return preadv(fd, dst, (int)ndst, 0) == (ssize_t)len ? 0 : -EFAULT;
+}
+
 void se_scratch_forget(void)
 {
 	if (map)

@@ -24,6 +24,8 @@ int se_scratch_copy(const struct iovec *dst, unsigned ndst, const struct iovec *
 /* From the application's memory to @dst, our own; the other way round. */
 int se_scratch_in(void *dst, const void *src, size_t len);
 int se_scratch_out(void *dst, const void *src, size_t len);
+/* As se_scratch_copy(), from our own memory. */
+int se_scratch_place(const struct iovec *dst, unsigned ndst, const void *src, size_t len);
 /* In the child of fork(): it is the parent's. */
 void se_scratch_forget(void);
 
