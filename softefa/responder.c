@@ -174,23 +174,10 @@ static bool move(struct se_rx *rx, uint64_t now_us)
 	return true;
 }
 
-/* Bytes that came with the message are there for good, but their regions must be, too. */
-static bool source_live(const struct se_rx *rx)
-{
-	for (unsigned i = 0; rx->payload && i < rx->msg.nseg; i++)
-		if (!se_fabric_key_live(rx->msg.src_dev, rx->msg.seg[i].key, rx->slot))
-			return false;
-	return true;
-}
-
 static void start_move(struct se_rx *rx, uint64_t now_us)
 {
 	bool write = rx->msg.op == SE_OP_WRITE;
 
-	if (!source_live(rx)) {
-		abandon(rx, SE_INVALID_LKEY);
-		return;
-	}
 	rx->move = (struct se_move){
 		.slot = rx->slot,
 		.dev = rx->msg.src_dev,
