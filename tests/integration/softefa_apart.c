@@ -150,7 +150,10 @@ static void run_apart(const char *there, const char *here)
 		cr_skip("only root makes network namespaces that have names");
 	cmd_run(&cmd, 100,
 		"a=softefa-$$-a b=softefa-$$-b\n"
-		"trap 'kill $job 2>/dev/null; ip netns del $a; ip netns del $b' EXIT\n"
+		"trap 'kill $job 2>/dev/null; ip netns del $a; ip netns del $b; rm -rf $left' "
+		"EXIT\n"
+		/* of processes that were killed, in namespaces that nobody enters again */
+		"left=/dev/shm/softefa-0-$SOFTEFA_DOMAIN-*\n"
 		"ip netns add $a && ip netns add $b || exit 99\n"
 		"ip link add veth1 netns $a type veth peer name veth2 netns $b || exit 99\n"
 		"ip -n $a addr add 10.78.0.1/24 dev veth1; ip -n $a link set veth1 up\n"
