@@ -185,13 +185,19 @@ static bool flush(int slot)
 
 /* ---- opening and closing ---- */
 
-static void greet(int slot)
+static uint64_t domain_hash(void)
 {
 	const char *domain = se_settings()->domain;
+
+	return se_hash(domain, strlen(domain), 0);
+}
+
+static void greet(int slot)
+{
 	struct se_hello h = {
 		.magic = {'S', 'E', 'F', 'A'},
 		.version = SE_FRAME_VERSION,
-		.domain = se_hash(domain, strlen(domain), 0),
+		.domain = domain_hash(),
 	};
 
 	se_conn_send(slot, SE_FRAME_HELLO, &h, sizeof(h));
@@ -329,7 +335,7 @@ static unsigned accept_all(int listener)
 
 static bool agree(int slot, struct conn *c, const struct se_frame *f, const void *payload)
 {
-	const char *domain = se_settings()->domain;
+	const uint64_t ours = domain_hash();
 	struct se_hello h;
 
 	if (f->type != SE_FRAME_HELLO || f->len != sizeof(h))
@@ -337,12 +343,12 @@ static bool agree(int slot, struct conn *c, const struct se_frame *f, const void
 	memcpy(&h, payload, sizeof(h));
 	if (memcmp(h.magic, "SEFA", 4) != 0)
 		return false;
-	if (h.version != SE_FRAME_VERSION || h.domain != se_hash(domain, strlen(domain), 0)) {
+	if (h.version != SE_FRAME_VERSION || h.domain != ours) {
 		se_log(SE_LOG_ERROR,
 		       "connection %d: the other side has version %u, domain %016llx; here it is "
 		       "%u, %016llx",
 		       slot, h.version, (unsigned long long)h.domain, SE_FRAME_VERSION,
-		       (unsigned long long)se_hash(domain, strlen(domain), 0));
+		       (unsigned long long)ours);
 		return false;
 	}
 	c->up = true;

@@ -50,7 +50,6 @@ static unsigned dst_spans(struct iovec *iov, const struct se_move *m, uint32_t f
 	return spans(iov, here, m->ndst, from, len);
 }
 
-/* Is the source registered, before and after the copy? Otherwise what was read may be anything. */
 static bool src_live(const struct se_move *m)
 {
 	for (unsigned i = 0; i < m->nsrc; i++)
@@ -116,19 +115,26 @@ void se_move_cancel(struct se_move *m)
 	se_landing_end(&m->landing);
 }
 
-enum se_move_result se_move_copy(const struct se_move *m, void *buf)
+/* The source must be registered before and after: otherwise what was read may be anything. */
+static enum se_move_result copy(const struct se_move *m, pid_t pid, const struct iovec *dst,
+				unsigned ndst, const struct iovec *src, unsigned nsrc, size_t len)
 {
-	struct iovec src[2], dst = {buf, m->len};
-	unsigned nsrc = spans(src, m->src, m->nsrc, 0, m->len);
-	pid_t pid = se_fabric_pid(m->slot);
 	int rc;
 
 	if (!src_live(m))
 		return SE_MOVE_BAD_SRC;
-	rc = se_copy_pull(pid, &dst, 1, src, nsrc, m->len);
+	rc = se_copy_pull(pid, dst, ndst, src, nsrc, len);
 	if (rc)
-		return blame(rc, &dst, 1, pid);
+		return blame(rc, dst, ndst, pid);
 	return src_live(m) ? SE_MOVE_DONE : SE_MOVE_BAD_SRC;
+}
+
+enum se_move_result se_move_copy(const struct se_move *m, void *buf)
+{
+	struct iovec src[2], dst = {buf, m->len};
+	unsigned nsrc = spans(src, m->src, m->nsrc, 0, m->len);
+
+	return copy(m, se_fabric_pid(m->slot), &dst, 1, src, nsrc, m->len);
 }
 
 enum se_move_result se_move_part(const struct se_move *m, uint32_t from, uint32_t len)
@@ -136,7 +142,6 @@ enum se_move_result se_move_part(const struct se_move *m, uint32_t from, uint32_
 	struct iovec src[2], dst[SE_COPY_SPANS];
 	unsigned nsrc, ndst;
 	pid_t pid;
-	int rc;
 
 	ndst = dst_spans(dst, m, from, len);
 	if (!ndst)
@@ -149,14 +154,7 @@ enum se_move_result se_move_part(const struct se_move *m, uint32_t from, uint32_
 		nsrc = spans(src, m->src, m->nsrc, from, len);
 		pid = m->slot == se_fabric_self() ? SE_COPY_HERE : se_fabric_pid(m->slot);
 	}
-	if (!src_live(m))
-		return SE_MOVE_BAD_SRC;
-	rc = se_copy_pull(pid, dst, ndst, src, nsrc, len);
-	if (rc)
-		return blame(rc, dst, ndst, pid);
-	if (!src_live(m))
-		return SE_MOVE_BAD_SRC;
-	return SE_MOVE_DONE;
+	return copy(m, pid, dst, ndst, src, nsrc, len);
 }
 
 enum se_move_result se_move_step(struct se_move *m)

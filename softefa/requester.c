@@ -75,8 +75,7 @@ static bool hold(struct se_tx *tx)
 		se_fault_leave_us(tx->msg.src_dev, tx->msg.src_qpn, tx->msg.op, tx->msg.len);
 	if (!tx->deadline_us)
 		return false;
-	tx->state = SE_TX_HELD;
-	se_list_append(&held, &tx->node);
+	se_tx_set(tx, SE_TX_HELD, &held);
 	return true;
 }
 
@@ -91,9 +90,7 @@ static unsigned release_held(void)
 
 		if (now_us < tx->deadline_us)
 			continue;
-		se_list_remove(&tx->node);
-		tx->state = SE_TX_UNSENT;
-		se_list_append(&tx->qp->sq.unsent, &tx->node);
+		se_tx_set(tx, SE_TX_UNSENT, &tx->qp->sq.unsent);
 		did++;
 	}
 	return did;
@@ -129,10 +126,8 @@ static void start(struct se_qp *qp, const struct se_wqe *w)
 		return;
 	}
 	tx->msg.dst_dev = (uint8_t)peer->dev;
-	if (hold(tx))
-		return;
-	tx->state = SE_TX_UNSENT;
-	se_list_append(&qp->sq.unsent, &tx->node);
+	if (!hold(tx))
+		se_tx_set(tx, SE_TX_UNSENT, &qp->sq.unsent);
 }
 
 /*

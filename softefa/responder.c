@@ -434,10 +434,11 @@ static unsigned run_parked(struct se_qp *qp, uint64_t now_us)
 
 	se_list_each (n, nx, &qp->rq.parked) {
 		struct se_rx *rx = se_container(n, struct se_rx, node);
+		bool posted = receive_posted(qp);
 
-		if (!receive_posted(qp) && now_us < rx->rnr_deadline_us)
+		if (!posted && now_us < rx->rnr_deadline_us)
 			continue;
-		if (se_slot_remote(rx->slot) && receive_posted(qp))
+		if (se_slot_remote(rx->slot) && posted)
 			fetch(rx);
 		else
 			execute(rx, now_us);

@@ -12,7 +12,6 @@
 #include "engine.h"
 #include "log.h"
 #include "private.h"
-#include "real.h"
 
 #define LOOK_US 1000 /* how long a look at the descriptor is good */
 
