@@ -20,6 +20,7 @@
 #include "../../softefa/frame.h"
 #include "../lib/raw.h"
 #include "../lib/raw_linked.h"
+#include "input.h"
 
 enum { QKEY = 1, OPEN = 1 << 16, ARENA = 3 * OPEN, DEPTH = 32, WAIT_S = 10, MAX_FRAMES = 24 };
 
@@ -36,26 +37,6 @@ static struct raw_qp qp, probe;
 static uint8_t *arena;
 static int listener;
 static uint16_t port; /* of the device */
-
-struct input {
-	const uint8_t *p;
-	size_t left;
-};
-
-static uint8_t u8(struct input *in)
-{
-	if (!in->left)
-		return 0;
-	in->left--;
-	return *in->p++;
-}
-
-static uint16_t u16(struct input *in)
-{
-	uint16_t lo = u8(in);
-
-	return (uint16_t)(lo | u8(in) << 8);
-}
 
 static uint32_t u32(struct input *in)
 {

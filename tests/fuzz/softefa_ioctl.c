@@ -16,6 +16,7 @@
 #include "../../softefa/engine.h"
 #include "../lib/raw.h"
 #include "../lib/raw_linked.h"
+#include "input.h"
 
 enum { PAGE = 4096, ARENA = 4 * PAGE, CONTEXTS = 3, ROOM = 48, CHECK_EVERY = 500 };
 
@@ -24,26 +25,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 static uint8_t *arena; /* between pages that are not there */
 static int first_fd;   /* numbers from here on are an input's */
-
-struct input {
-	const uint8_t *p;
-	size_t left;
-};
-
-static uint8_t u8(struct input *in)
-{
-	if (!in->left)
-		return 0;
-	in->left--;
-	return *in->p++;
-}
-
-static uint16_t u16(struct input *in)
-{
-	uint16_t lo = u8(in);
-
-	return (uint16_t)(lo | u8(in) << 8);
-}
 
 static uint64_t u64(struct input *in)
 {

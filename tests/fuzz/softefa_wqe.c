@@ -14,6 +14,7 @@
 #include "../../softefa/engine.h"
 #include "../lib/raw.h"
 #include "../lib/raw_linked.h"
+#include "input.h"
 
 enum { DEPTH = 32, QPS = 3, BYTES = 1 << 18, QKEY = 1, WAIT_S = 10 };
 
@@ -27,26 +28,6 @@ static struct raw_ah self_ah, nobody;
 static struct raw_cq probe_cq;
 static struct raw_qp probe;
 static uint8_t *buf;
-
-struct input {
-	const uint8_t *p;
-	size_t left;
-};
-
-static uint8_t u8(struct input *in)
-{
-	if (!in->left)
-		return 0;
-	in->left--;
-	return *in->p++;
-}
-
-static uint16_t u16(struct input *in)
-{
-	uint16_t lo = u8(in);
-
-	return (uint16_t)(lo | u8(in) << 8);
-}
 
 static _Noreturn void fail(const char *what)
 {

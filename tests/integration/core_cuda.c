@@ -5,7 +5,6 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
-#include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 
 #include "../cuda/fake.h"
 #include "../lib/loop.h"
+#include "../lib/need.h"
 
 enum { ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ };
 
@@ -36,17 +36,6 @@ static struct fake_cuda *begin(void)
 	setenv("SRD_LOG", "info", 1);
 	srd_log_to(keep, NULL);
 	return fake_cuda_load();
-}
-
-static int open_files(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	int n = 0;
-
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
 }
 
 /* ---- without ---- */
@@ -200,12 +189,12 @@ ParameterizedTest(struct range *r, cuda, region_moves_data)
 	begin();
 	loop_init(&l, &(struct loop_attr){.need = SRD_CAP_RDMA_WRITE | SRD_CAP_RDMA_READ});
 	p = (uint8_t *)fake_cuda_alloc(1 << 20) + r->off;
-	files = open_files();
+	files = entries("/proc/self/fd");
 	cr_assert(zero(int, srd_cuda_mr_init(&gpu, &l.pd, (uintptr_t)p, r->len, ALL)), "%s", said);
 	cr_assert(eq(u64, gpu.addr, (uintptr_t)p));
 	cr_assert(eq(u64, gpu.len, r->len));
 	/* The export is closed; only the file that the stand-in splits off stays. */
-	cr_assert(le(int, open_files(), files));
+	cr_assert(le(int, entries("/proc/self/fd"), files));
 	cr_assert(eq(ptr, strstr(said, "peer-memory"), NULL), "%s", said);
 	transfer(&l, &gpu, p, r->len);
 	srd_mr_fini(&gpu);

@@ -2,7 +2,6 @@
 /* The library itself, and hosts without EFA or without rdma-core. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
-#include <dirent.h>
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,18 +49,6 @@ Test(library, has_the_name_nccl_looks_for)
 
 /* ---- without EFA ---- */
 
-static int count(const char *path)
-{
-	DIR *dir = opendir(path);
-	int n = 0;
-
-	need(dir, "%s", path);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 /* Below softefa only the tree of the adapter makes devices; without it there are the machine's. */
 static void go_without_efa(void)
 {
@@ -91,11 +78,11 @@ Test(absent, host_without_efa_is_left_as_it_was)
 
 	go_without_efa();
 	plug_load(&p, 0);
-	fds = count("/proc/self/fd");
-	threads = count("/proc/self/task");
+	fds = entries("/proc/self/fd");
+	threads = entries("/proc/self/task");
 	plug_init(&p);
-	cr_assert(eq(int, count("/proc/self/fd"), fds));
-	cr_assert(eq(int, count("/proc/self/task"), threads));
+	cr_assert(eq(int, entries("/proc/self/fd"), fds));
+	cr_assert(eq(int, entries("/proc/self/task"), threads));
 	plug_close(&p);
 }
 

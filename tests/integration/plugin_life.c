@@ -3,7 +3,6 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
-#include <dirent.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -40,18 +39,6 @@ static void finalize(struct plug *p)
 
 /* ---- life ---- */
 
-static int open_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	need(dir, "/proc/self/fd");
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 ParameterizedTestParameters(life, init_twice_is_as_good_as_once)
 {
 	return ABIS();
@@ -79,9 +66,9 @@ Test(life, finalize_of_no_context_is_harmless)
 
 	plug_open(&p, 11);
 	carry_one_message(&p, 1);
-	fds = open_fds();
+	fds = entries("/proc/self/fd");
 	cr_assert(eq(int, p.net.raw.finalize_v11(NULL), NCCL_NET_OK));
-	cr_assert(eq(int, open_fds(), fds), "it was not the last one");
+	cr_assert(eq(int, entries("/proc/self/fd"), fds), "it was not the last one");
 	carry_one_message(&p, 2);
 	plug_close(&p);
 }
@@ -92,14 +79,14 @@ Test(life, finalize_more_often_than_init_is_harmless)
 	int fds;
 
 	plug_open(&p, 11);
-	fds = open_fds();
+	fds = entries("/proc/self/fd");
 	carry_one_message(&p, 1);
 	finalize(&p);
 	finalize(&p);
 	plug_init(&p);
 	carry_one_message(&p, 2);
 	finalize(&p);
-	cr_assert(eq(int, open_fds(), fds), "the last one was not taken for one");
+	cr_assert(eq(int, entries("/proc/self/fd"), fds), "the last one was not taken for one");
 	host_net_close(&p.net);
 }
 
@@ -300,11 +287,11 @@ Test(life, last_finalize_closes_the_devices)
 	plug_init(&p);
 	if (!p.ndev)
 		cr_skip("no EFA here: run below softefa");
-	fds = open_fds();
+	fds = entries("/proc/self/fd");
 	carry_one_message(&p, 1);
-	cr_assert(gt(int, open_fds(), fds));
+	cr_assert(gt(int, entries("/proc/self/fd"), fds));
 	finalize(&p);
-	cr_assert(eq(int, open_fds(), fds));
+	cr_assert(eq(int, entries("/proc/self/fd"), fds));
 	host_net_close(&p.net);
 }
 

@@ -3,7 +3,6 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -215,30 +214,6 @@ ParameterizedTest(struct caps *c, scale, thousand_comms_at_once_need_no_more_tha
 
 /* ---- leaks ---- */
 
-static int open_fds(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	need(dir, "/proc/self/fd");
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
-static int threads(void)
-{
-	DIR *dir = opendir("/proc/self/task");
-	int n = 0;
-
-	need(dir, "/proc/self/task");
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 static long resident_kib(void)
 {
 	FILE *f = fopen("/proc/self/statm", "r");
@@ -271,13 +246,14 @@ Test(scale, thousand_connections_in_a_row_leak_nothing)
 	dev = own_device(&p, 3);
 	for (uint32_t i = 0; i < 100; i++)
 		once(&p, dev, i);
-	fds = open_fds();
-	tasks = threads();
+	fds = entries("/proc/self/fd");
+	tasks = entries("/proc/self/task");
 	kib = resident_kib();
 	for (uint32_t i = 100; i < 1000; i++)
 		once(&p, dev, i);
-	need(open_fds() == fds, "%d fds, %d before", open_fds(), fds);
-	need(threads() == tasks, "%d threads, %d before", threads(), tasks);
+	need(entries("/proc/self/fd") == fds, "%d fds, %d before", entries("/proc/self/fd"), fds);
+	need(entries("/proc/self/task") == tasks, "%d threads, %d before",
+	     entries("/proc/self/task"), tasks);
 	need(SLOW > 1 || resident_kib() < kib + 1024, "%ld KiB resident, %ld before",
 	     resident_kib(), kib);
 	plug_close(&p);
@@ -297,13 +273,14 @@ Test(scale, hundred_times_init_and_finalize_leak_nothing)
 		once(&p, 0, i);
 		need(p.net.finalize(&p.net, p.ctx) == NCCL_NET_OK, "round %u", i);
 		if (i == 10) {
-			fds = open_fds();
-			tasks = threads();
+			fds = entries("/proc/self/fd");
+			tasks = entries("/proc/self/task");
 			kib = resident_kib();
 		}
 	}
-	need(open_fds() == fds, "%d fds, %d before", open_fds(), fds);
-	need(threads() == tasks, "%d threads, %d before", threads(), tasks);
+	need(entries("/proc/self/fd") == fds, "%d fds, %d before", entries("/proc/self/fd"), fds);
+	need(entries("/proc/self/task") == tasks, "%d threads, %d before",
+	     entries("/proc/self/task"), tasks);
 	need(SLOW > 1 || resident_kib() < kib + 1024, "%ld KiB resident, %ld before",
 	     resident_kib(), kib);
 	host_net_close(&p.net);

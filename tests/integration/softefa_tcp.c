@@ -443,7 +443,8 @@ Test(softefa_tcp, unreachable_host_is_in_nobodys_way)
 	hosts_end(&h);
 }
 
-Test(softefa_tcp, killed_peer)
+/* A request of ours waits there, as long as there is somebody. */
+static struct raw_wr begin_waiting(void)
 {
 	struct raw_wr wr;
 
@@ -451,6 +452,22 @@ Test(softefa_tcp, killed_peer)
 	wr = hosts_wr(&h, RAW_SEND, 0, 100);
 	node_post(&h.n, &wr);
 	cr_assert(node_quiet(&h.n.scq, 100));
+	return wr;
+}
+
+static void ends_with_its_peer(enum hosts_order how)
+{
+	begin_waiting();
+	hosts_order(&h, how, 0, 0, 0);
+	node_wait_status(&h.n.scq, 9);
+	kids_join(h.pid);
+	node_fini(&h.n);
+}
+
+Test(softefa_tcp, killed_peer)
+{
+	struct raw_wr wr = begin_waiting();
+
 	kids_kill(h.pid);
 	node_wait_status(&h.n.scq, 13);
 	/* Nobody is left on its host. */
@@ -460,30 +477,12 @@ Test(softefa_tcp, killed_peer)
 
 Test(softefa_tcp, peer_that_leaves_in_good_order)
 {
-	struct raw_wr wr;
-
-	begin("timeout_ms=500", &(struct node_attr){.rnr = 7 + 1});
-	wr = hosts_wr(&h, RAW_SEND, 0, 100);
-	node_post(&h.n, &wr);
-	cr_assert(node_quiet(&h.n.scq, 100));
-	hosts_order(&h, HOSTS_LEAVE, 0, 0, 0);
-	node_wait_status(&h.n.scq, 9);
-	kids_join(h.pid);
-	node_fini(&h.n);
+	ends_with_its_peer(HOSTS_LEAVE);
 }
 
 Test(softefa_tcp, peer_that_exits_with_all_open)
 {
-	struct raw_wr wr;
-
-	begin("timeout_ms=500", &(struct node_attr){.rnr = 7 + 1});
-	wr = hosts_wr(&h, RAW_SEND, 0, 100);
-	node_post(&h.n, &wr);
-	cr_assert(node_quiet(&h.n.scq, 100));
-	hosts_order(&h, HOSTS_EXIT, 0, 0, 0);
-	node_wait_status(&h.n.scq, 9);
-	kids_join(h.pid);
-	node_fini(&h.n);
+	ends_with_its_peer(HOSTS_EXIT);
 }
 
 /* Its kernel answers for it. */

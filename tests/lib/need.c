@@ -2,6 +2,7 @@
 /* Checks, and waits that end. */
 #include "need.h"
 
+#include <dirent.h>
 #include <criterion/criterion.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -62,4 +63,16 @@ void relax(unsigned *tries)
 		sched_yield();
 	else
 		nanosleep(&nap, NULL);
+}
+
+int entries(const char *path)
+{
+	DIR *dir = opendir(path);
+	int n = 0;
+
+	need(dir, "%s", path);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
 }

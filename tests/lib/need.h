@@ -19,6 +19,9 @@ _Noreturn void need_failed(const char *file, int line, const char *cond, const c
 void need_forked(void);
 bool need_is_forked(void);
 
+/* How many entries the folder @path has, . and .. among them. */
+int entries(const char *path);
+
 /* Monotonic, for waits that must end. */
 int64_t now_ms(void);
 void nap_ms(int ms);

@@ -91,16 +91,23 @@ static bool await(struct host_link *link, enum host_frame_type type, struct host
 	return false;
 }
 
-static void expect_impostor_found(const struct host_frame *f)
+/* All ranks but the last are there, and @link takes its place. */
+static void pose_as_last(struct host_link *link)
 {
-	struct host_link link;
 	struct host_frame got;
 
 	ranks_port();
 	for (int r = 0; r < RANKS - 1; r++)
 		ranks_start(r, ranks_gather);
-	hello(&link, ranks_connect(), RANKS - 1);
-	cr_assert(await(&link, HOST_START, &got));
+	hello(link, ranks_connect(), RANKS - 1);
+	cr_assert(await(link, HOST_START, &got));
+}
+
+static void expect_impostor_found(const struct host_frame *f)
+{
+	struct host_link link;
+
+	pose_as_last(&link);
 	host_link_put(&link, f);
 	for (int r = 0; r < RANKS - 1; r++) {
 		ranks_expect(r, HOST_FAIL);
@@ -137,11 +144,7 @@ Test(stranger, shares_of_different_sizes_are_refused)
 	struct host_frame arrive = {.type = HOST_ARRIVE, .bytes = 1, .body = "x"}, got;
 	struct host_link link;
 
-	ranks_port();
-	for (int r = 0; r < RANKS - 1; r++)
-		ranks_start(r, ranks_gather);
-	hello(&link, ranks_connect(), RANKS - 1);
-	cr_assert(await(&link, HOST_START, &got));
+	pose_as_last(&link);
 	host_link_put(&link, &arrive);
 	cr_assert(await(&link, HOST_REPORT, &got));
 	host_link_fini(&link);
@@ -155,18 +158,11 @@ Test(stranger, shares_of_different_sizes_are_refused)
 Test(stranger, a_report_does_not_reach_the_terminal_raw)
 {
 	static const char why[] = "\033[31mred\n";
-	struct host_frame report = {.type = HOST_REPORT,
-				    .value = HOST_FAIL,
-				    .bytes = sizeof(why) - 1,
-				    .body = why},
-			  got;
+	struct host_frame report = {
+		.type = HOST_REPORT, .value = HOST_FAIL, .bytes = sizeof(why) - 1, .body = why};
 	struct host_link link;
 
-	ranks_port();
-	for (int r = 0; r < RANKS - 1; r++)
-		ranks_start(r, ranks_gather);
-	hello(&link, ranks_connect(), RANKS - 1);
-	cr_assert(await(&link, HOST_START, &got));
+	pose_as_last(&link);
 	host_link_put(&link, &report);
 	for (int r = 0; r < RANKS - 1; r++) {
 		ranks_expect(r, HOST_FAIL);
