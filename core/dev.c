@@ -16,6 +16,9 @@ enum { VENDOR_AMAZON = 0x1d0f, PORT = 1 };
 
 static_assert(sizeof(((struct srd_dev_info *)0)->name) == sizeof(((struct ibv_device *)0)->name),
 	      "names are copied whole");
+static_assert(sizeof(((struct srd_dev_attr *)0)->fw_ver) ==
+		      sizeof(((struct ibv_device_attr *)0)->fw_ver),
+	      "versions are copied whole");
 
 /* strcmp() for people: efa_2 before efa_10. The same order on all hosts, unlike sysfs's. */
 static int by_name(const void *a, const void *b)
@@ -155,6 +158,8 @@ static int query_attr(struct ibv_context *ctx, struct srd_dev_attr *attr)
 	if (srd_ibv.query_gid(ctx, PORT, 0, &attr->gid))
 		return srd_failed(ctx, "ibv_query_gid", errno, ": port %d, index 0", PORT);
 	attr->guid = be64toh(dev.node_guid);
+	attr->hw_ver = dev.hw_ver;
+	memcpy(attr->fw_ver, dev.fw_ver, sizeof(attr->fw_ver));
 	attr->max_mr_size = dev.max_mr_size;
 	attr->part_id = dev.vendor_part_id;
 	attr->max_msg_size = port.max_msg_sz;

@@ -44,6 +44,12 @@ SAME(srd_dv_wq, efadv_wq_attr, entry_size);
 SAME(srd_dv_wq, efadv_wq_attr, num_entries);
 SAME(srd_dv_wq, efadv_wq_attr, doorbell);
 SAME(srd_dv_wq, efadv_wq_attr, max_batch);
+SAME(srd_dv_mr_attr, efadv_mr_attr, comp_mask);
+SAME(srd_dv_mr_attr, efadv_mr_attr, ic_id_validity);
+SAME(srd_dv_mr_attr, efadv_mr_attr, recv_ic_id);
+SAME(srd_dv_mr_attr, efadv_mr_attr, rdma_read_ic_id);
+SAME(srd_dv_mr_attr, efadv_mr_attr, rdma_recv_ic_id);
+static_assert(sizeof(struct srd_dv_mr_attr) == sizeof(struct efadv_mr_attr), "size");
 SAME(srd_dv_qp_attr, efadv_qp_init_attr, comp_mask);
 SAME(srd_dv_qp_attr, efadv_qp_init_attr, driver_qp_type);
 SAME(srd_dv_qp_attr, efadv_qp_init_attr, flags);
@@ -56,6 +62,10 @@ EQUAL(SRD_CAP_RNR_RETRY, EFADV_DEVICE_ATTR_CAPS_RNR_RETRY);
 EQUAL(SRD_CAP_CQ_WITH_SGID, EFADV_DEVICE_ATTR_CAPS_CQ_WITH_SGID);
 EQUAL(SRD_CAP_RDMA_WRITE, EFADV_DEVICE_ATTR_CAPS_RDMA_WRITE);
 EQUAL(SRD_CAP_UNSOLICITED_WRITE_RECV, EFADV_DEVICE_ATTR_CAPS_UNSOLICITED_WRITE_RECV);
+EQUAL(SRD_CAP_CQ_WITH_EXT_MEM, EFADV_DEVICE_ATTR_CAPS_CQ_WITH_EXT_MEM_DMABUF);
+EQUAL(SRD_MR_RECV, EFADV_MR_ATTR_VALIDITY_RECV_IC_ID);
+EQUAL(SRD_MR_RDMA_READ, EFADV_MR_ATTR_VALIDITY_RDMA_READ_IC_ID);
+EQUAL(SRD_MR_RDMA_RECV, EFADV_MR_ATTR_VALIDITY_RDMA_RECV_IC_ID);
 EQUAL(SRD_DV_WC_SGID, EFADV_WC_EX_WITH_SGID);
 EQUAL(SRD_DV_WC_IS_UNSOLICITED, EFADV_WC_EX_WITH_IS_UNSOLICITED);
 EQUAL(SRD_DV_QP_UNSOLICITED_WRITE_RECV, EFADV_QP_FLAGS_UNSOLICITED_WRITE_RECV);
@@ -65,7 +75,7 @@ EQUAL(0, EFADV_QP_DRIVER_TYPE_SRD);
 /* Bits of device_caps that are ours too; a newer libefa reports more. */
 #define KNOWN_CAPS \
 	(SRD_CAP_RDMA_READ | SRD_CAP_RNR_RETRY | SRD_CAP_CQ_WITH_SGID | SRD_CAP_RDMA_WRITE | \
-	 SRD_CAP_UNSOLICITED_WRITE_RECV)
+	 SRD_CAP_UNSOLICITED_WRITE_RECV | SRD_CAP_CQ_WITH_EXT_MEM)
 
 int srd_dv_query(struct ibv_context *ctx, struct srd_dev_attr *attr)
 {

@@ -81,6 +81,15 @@ struct srd_dv_wq {
 	uint8_t reserved[2];
 };
 
+/* Release 50. */
+struct srd_dv_mr_attr {
+	uint64_t comp_mask;
+	uint16_t ic_id_validity;
+	uint16_t recv_ic_id;
+	uint16_t rdma_read_ic_id;
+	uint16_t rdma_recv_ic_id;
+};
+
 struct srd_dv_qp_attr {
 	uint64_t comp_mask;
 	uint32_t driver_qp_type;

@@ -8,10 +8,12 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "log.h"
 #include "settings.h"
+#include "srd.h"
 
 struct srd_ibv srd_ibv;
 struct srd_efadv srd_efadv;
@@ -93,4 +95,38 @@ int srd_libs_load(void)
 
 	pthread_once(&once, load);
 	return loaded;
+}
+
+/* Where the file is that @symbol comes from. */
+static void locate(const void *symbol, char *out, size_t size)
+{
+	char path[PATH_MAX];
+	Dl_info info;
+
+	if (dladdr(symbol, &info) && info.dli_fname && realpath(info.dli_fname, path) &&
+	    strlen(path) < size)
+		strcpy(out, path);
+}
+
+/* libefa.so.1.3.44.0: rdma-core's own release comes after the ABI's. */
+static void release_of(const char *path, char *out, size_t size)
+{
+	const char *so = strstr(path, ".so.");
+	int at = 0;
+
+	if (so && sscanf(so, ".so.%*u.%*u.%n", &at) == 0 && at && strlen(so + at) < size)
+		strcpy(out, so + at);
+}
+
+int srd_lib_query(struct srd_lib_info *info)
+{
+	int rc = srd_libs_load();
+
+	if (rc)
+		return rc;
+	memset(info, 0, sizeof(*info));
+	locate((void *)srd_ibv.open_device, info->ibverbs, sizeof(info->ibverbs));
+	locate((void *)srd_efadv.query_device, info->efa, sizeof(info->efa));
+	release_of(info->efa, info->rdma_core, sizeof(info->rdma_core));
+	return 0;
 }

@@ -33,7 +33,15 @@
 	X(reg_dmabuf_mr, false, struct ibv_mr *, \
 	  (struct ibv_pd *, uint64_t, size_t, uint64_t, int, int)) \
 	X(dereg_mr, true, int, (struct ibv_mr *)) \
+	X(create_cq, true, struct ibv_cq *, \
+	  (struct ibv_context *, int, void *, struct ibv_comp_channel *, int)) \
 	X(destroy_cq, true, int, (struct ibv_cq *)) \
+	X(create_comp_channel, true, struct ibv_comp_channel *, (struct ibv_context *)) \
+	X(destroy_comp_channel, true, int, (struct ibv_comp_channel *)) \
+	X(get_cq_event, true, int, (struct ibv_comp_channel *, struct ibv_cq **, void **)) \
+	X(ack_cq_events, true, void, (struct ibv_cq *, unsigned int)) \
+	X(get_async_event, true, int, (struct ibv_context *, struct ibv_async_event *)) \
+	X(ack_async_event, true, void, (struct ibv_async_event *)) \
 	X(modify_qp, true, int, (struct ibv_qp *, struct ibv_qp_attr *, int)) \
 	X(destroy_qp, true, int, (struct ibv_qp *)) \
 	X(qp_to_qp_ex, true, struct ibv_qp_ex *, (struct ibv_qp *)) \
@@ -52,7 +60,8 @@
 	  (struct ibv_context *, struct ibv_qp_init_attr_ex *, struct srd_dv_qp_attr *, uint32_t)) \
 	X(query_cq, false, int, (struct ibv_cq *, struct srd_dv_cq_ring *, uint32_t)) \
 	X(query_qp_wqs, false, int, \
-	  (struct ibv_qp *, struct srd_dv_wq *, struct srd_dv_wq *, uint32_t))
+	  (struct ibv_qp *, struct srd_dv_wq *, struct srd_dv_wq *, uint32_t)) \
+	X(query_mr, false, int, (struct ibv_mr *, struct srd_dv_mr_attr *, uint32_t))
 
 #define SRD_SYM_POINTER(name, needed, result, args) result(*name) args;
 

@@ -70,3 +70,20 @@ void srd_mr_fini(struct srd_mr *mr)
 		srd_warn("ibv_dereg_mr: %s (%d), lkey %u", strerror(rc), rc, mr->lkey);
 	memset(mr, 0, sizeof(*mr));
 }
+
+int srd_mr_ids(const struct srd_mr *mr, struct srd_mr_ids *ids)
+{
+	struct srd_dv_mr_attr dv = {0};
+	int rc;
+
+	if (!srd_efadv.query_mr)
+		return -EOPNOTSUPP;
+	rc = srd_efadv.query_mr(mr->ibv, &dv, sizeof(dv));
+	if (rc)
+		return srd_failed(mr->ibv->context, "efadv_query_mr", rc, ": lkey %u", mr->lkey);
+	ids->valid = dv.ic_id_validity;
+	ids->recv = dv.recv_ic_id;
+	ids->rdma_read = dv.rdma_read_ic_id;
+	ids->rdma_recv = dv.rdma_recv_ic_id;
+	return 0;
+}

@@ -6,7 +6,7 @@
  * a caller that keeps a window does that already, cheaper; libefa's complaint about a full queue
  * goes nowhere unless VERBS_LOG_LEVEL is set.
  */
-#include "ring.h"
+#include "direct.h"
 
 #include <assert.h>
 #include <endian.h>
@@ -120,8 +120,8 @@ int srd_post(struct srd_qp *qp, const struct srd_wr *wr, int n)
 	struct ibv_qp_ex *ex = qp->ex;
 	int rc;
 
-	if (qp->ring)
-		return srd_ring_post(qp, wr, n);
+	if (qp->direct)
+		return srd_direct_post(qp, wr, n);
 	ibv_wr_start(ex);
 	/* EFA takes signaled requests only. */
 	ex->wr_flags = IBV_SEND_SIGNALED;
@@ -152,8 +152,8 @@ int srd_post_recv(struct srd_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 
 	for (const struct ibv_recv_wr *w = wr; w && rc == 0; w = w->next)
 		rc = receivable(w) ? 0 : EINVAL;
-	if (rc == 0 && qp->ring)
-		return srd_ring_post_recv(qp, wr, bad);
+	if (rc == 0 && qp->direct)
+		return srd_direct_post_recv(qp, wr, bad);
 	if (rc == 0)
 		rc = ibv_post_recv(qp->ibv, wr, &first_left);
 	if (rc == 0)

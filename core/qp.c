@@ -8,7 +8,7 @@
 #include "efadv_compat.h"
 #include "libs.h"
 #include "log.h"
-#include "ring.h"
+#include "direct.h"
 
 enum { DEPTH_DEFAULT = 128, PORT = 1 };
 
@@ -33,7 +33,7 @@ static int check(const struct srd_dev *dev, const struct srd_qp_attr *attr, uint
 		srd_err("%s: QP refused: it needs a send CQ and a receive CQ", name);
 		return -EINVAL;
 	}
-	if (!attr->send_cq->ring != !attr->recv_cq->ring) {
+	if (!attr->send_cq->direct != !attr->recv_cq->direct) {
 		srd_err("%s: QP refused: one of its CQs is direct, the other is not", name);
 		return -EINVAL;
 	}
@@ -46,6 +46,10 @@ static int check(const struct srd_dev *dev, const struct srd_qp_attr *attr, uint
 	    (attr->type != SRD_QP_SRD || !(dev->attr.caps & SRD_CAP_UNSOLICITED_WRITE_RECV))) {
 		srd_err("%s: QP refused: no unsolicited write receive here", name);
 		return -EOPNOTSUPP;
+	}
+	if (attr->unsolicited && !attr->recv_cq->dv) {
+		srd_err("%s: QP refused: a classic CQ cannot tell unsolicited writes", name);
+		return -EINVAL;
 	}
 	return 0;
 }
@@ -89,6 +93,42 @@ static int create(struct srd_qp *qp, struct ibv_context *ctx, const struct srd_q
 			  qp->dev->attr.inline_size, qp->dev->attr.max_qp);
 }
 
+static int take_from(struct srd_cq *cq, uint32_t entries)
+{
+	if (entries > cq->room) {
+		srd_err("%s: QP refused: %u requests do not fit into a CQ of %d with %u free",
+			cq->ibv->context->device->name, entries, cq->cqe, cq->room);
+		return -ENOSPC;
+	}
+	cq->room -= entries;
+	return 0;
+}
+
+/* So that no completion can be without an entry. Direct CQs count requests, not queues. */
+static int take_room(struct srd_qp *qp, struct srd_cq *send_cq, struct srd_cq *recv_cq)
+{
+	int rc = send_cq->direct ? 0 : take_from(send_cq, qp->sq_depth);
+
+	if (rc)
+		return rc;
+	rc = recv_cq->direct ? 0 : take_from(recv_cq, qp->rq_depth);
+	if (rc) {
+		send_cq->room += qp->sq_depth;
+		return rc;
+	}
+	qp->send_cq = send_cq;
+	qp->recv_cq = recv_cq;
+	return 0;
+}
+
+static void give_room(struct srd_qp *qp)
+{
+	if (!qp->send_cq || qp->send_cq->direct)
+		return;
+	qp->send_cq->room += qp->sq_depth;
+	qp->recv_cq->room += qp->rq_depth;
+}
+
 int srd_qp_init(struct srd_qp *qp, struct srd_pd *pd, const struct srd_qp_attr *attr)
 {
 	uint64_t capable = capable_ops(pd->dev, attr->type);
@@ -126,10 +166,9 @@ int srd_qp_init(struct srd_qp *qp, struct srd_pd *pd, const struct srd_qp_attr *
 	qp->max_send_sge = init.cap.max_send_sge;
 	qp->max_recv_sge = init.cap.max_recv_sge;
 	qp->type = attr->type;
-	qp->send_cq = attr->send_cq;
-	qp->recv_cq = attr->recv_cq;
-	if (attr->send_cq->ring)
-		rc = srd_qp_ring_init(qp, attr->send_cq, attr->recv_cq);
+	rc = take_room(qp, attr->send_cq, attr->recv_cq);
+	if (rc == 0 && attr->send_cq->direct)
+		rc = srd_qp_direct_init(qp, attr->send_cq, attr->recv_cq);
 	if (rc)
 		srd_qp_fini(qp);
 	return rc;
@@ -142,7 +181,8 @@ void srd_qp_fini(struct srd_qp *qp)
 
 	if (rc)
 		srd_warn("ibv_destroy_qp: %s (%d)", strerror(rc), rc);
-	srd_qp_ring_fini(qp, qpn);
+	srd_qp_direct_fini(qp, qpn);
+	give_room(qp);
 	memset(qp, 0, sizeof(*qp));
 }
 
@@ -156,36 +196,93 @@ static int modify(struct srd_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return 0;
 }
 
-int srd_qp_prepare(struct srd_qp *qp, uint32_t qkey, int rnr_retry)
+int srd_qp_to_init(struct srd_qp *qp, uint32_t qkey)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = qkey};
-	int rts_mask = IBV_QP_SQ_PSN;
-	int rc;
+	int rc = modify(qp, &attr, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+
+	if (rc == 0)
+		qp->qkey = qkey;
+	return rc;
+}
+
+int srd_qp_to_rtr(struct srd_qp *qp)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
+	int rc = modify(qp, &attr, 0);
+
+	if (rc == 0 && qp->direct)
+		qp->direct->receives = true;
+	return rc;
+}
+
+static int check_rnr_retry(const struct srd_qp *qp, int rnr_retry)
+{
+	const char *name = qp->dev->ibv->device->name;
+
+	if (rnr_retry < 0 || rnr_retry > 7) {
+		srd_err("%s: qp %u: rnr_retry %d is not 0 ... 7", name, qp->ibv->qp_num, rnr_retry);
+		return -EINVAL;
+	}
+	if (qp->type == SRD_QP_SRD && qp->dev->attr.caps & SRD_CAP_RNR_RETRY)
+		return 0;
+	srd_err("%s: qp %u: rnr_retry cannot be set here", name, qp->ibv->qp_num);
+	return -EOPNOTSUPP;
+}
+
+int srd_qp_to_rts(struct srd_qp *qp, uint32_t psn, int rnr_retry)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .sq_psn = psn};
+	int mask = IBV_QP_SQ_PSN, rc = 0;
 
 	if (rnr_retry != SRD_RNR_DEFAULT) {
-		if (rnr_retry < 0 || rnr_retry > 7)
-			return -EINVAL;
-		if (qp->type != SRD_QP_SRD || !(qp->dev->attr.caps & SRD_CAP_RNR_RETRY)) {
-			srd_err("%s: qp %u: rnr_retry cannot be set here",
-				qp->dev->ibv->device->name, qp->ibv->qp_num);
-			return -EOPNOTSUPP;
-		}
-		rts_mask |= IBV_QP_RNR_RETRY;
+		rc = check_rnr_retry(qp, rnr_retry);
+		attr.rnr_retry = (uint8_t)rnr_retry;
+		mask |= IBV_QP_RNR_RETRY;
 	}
-	rc = modify(qp, &attr, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+	if (rc == 0)
+		rc = modify(qp, &attr, mask);
+	if (rc == 0 && qp->direct)
+		qp->direct->sends = true;
+	return rc;
+}
+
+int srd_qp_prepare(struct srd_qp *qp, uint32_t qkey, int rnr_retry)
+{
+	int rc = rnr_retry == SRD_RNR_DEFAULT ? 0 : check_rnr_retry(qp, rnr_retry);
+
+	if (rc == 0)
+		rc = srd_qp_to_init(qp, qkey);
+	if (rc == 0)
+		rc = srd_qp_to_rtr(qp);
+	return rc ? rc : srd_qp_to_rts(qp, 0, rnr_retry);
+}
+
+static void show(const struct srd_dv_wq *wq, struct srd_ring *ring)
+{
+	if (ring)
+		*ring = (struct srd_ring){
+			.buffer = wq->buffer,
+			.doorbell = wq->doorbell,
+			.entry_bytes = wq->entry_size,
+			.entries = wq->num_entries,
+			.max_batch = wq->max_batch,
+		};
+}
+
+int srd_qp_rings(const struct srd_qp *qp, struct srd_ring *sq, struct srd_ring *rq)
+{
+	struct srd_dv_wq dv[2] = {0};
+	int rc;
+
+	if (!srd_efadv.query_qp_wqs)
+		return -EOPNOTSUPP;
+	rc = srd_efadv.query_qp_wqs(qp->ibv, &dv[0], &dv[1], sizeof(dv[0]));
 	if (rc)
-		return rc;
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR};
-	rc = modify(qp, &attr, 0);
-	if (rc)
-		return rc;
-	attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS, .rnr_retry = (uint8_t)rnr_retry};
-	rc = modify(qp, &attr, rts_mask);
-	if (rc)
-		return rc;
-	qp->qkey = qkey;
-	if (qp->ring)
-		qp->ring->ready = true;
+		return srd_failed(qp->ibv->context, "efadv_query_qp_wqs", rc, ": qp %u",
+				  qp->ibv->qp_num);
+	show(&dv[0], sq);
+	show(&dv[1], rq);
 	return 0;
 }
 

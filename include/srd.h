@@ -33,6 +33,8 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
+#define SRD_VERSION "0.1.0" /* no promise about the ABI before 1.0 */
+
 /* ---- log ---- */
 
 enum srd_log_level { SRD_LOG_ERROR, SRD_LOG_WARN, SRD_LOG_INFO, SRD_LOG_DEBUG };
@@ -46,6 +48,16 @@ typedef void (*srd_log_fn)(void *arg, enum srd_log_level level, const char *line
  * Process wide; @arg is kept until the next call.
  */
 void srd_log_to(srd_log_fn fn, void *arg);
+
+/* ---- libraries ---- */
+
+/* The rdma-core that was found at run time. Empty strings: not known. */
+struct srd_lib_info {
+	char ibverbs[256], efa[256]; /* files of libibverbs and libefa */
+	char rdma_core[16];          /* release, as "59.0", by the name of libefa's file */
+};
+
+int srd_lib_query(struct srd_lib_info *info);
 
 /* ---- devices ---- */
 
@@ -72,6 +84,7 @@ enum {
 	SRD_CAP_CQ_WITH_SGID = 1u << 2,
 	SRD_CAP_RDMA_WRITE = 1u << 3,             /* libefa >= 46 */
 	SRD_CAP_UNSOLICITED_WRITE_RECV = 1u << 4, /* libefa >= 52 */
+	SRD_CAP_CQ_WITH_EXT_MEM = 1u << 5,        /* CQs in memory of the caller, by efadv only */
 };
 
 struct srd_dev_attr {
@@ -87,6 +100,8 @@ struct srd_dev_attr {
 	uint32_t speed_mbps; /* port 1 */
 	uint16_t max_sq_sge, max_rq_sge;
 	uint16_t inline_size; /* bytes a send can carry in its work request */
+	uint32_t hw_ver;
+	char fw_ver[64];
 };
 
 struct srd_dev {
@@ -97,6 +112,20 @@ struct srd_dev {
 /* Open the EFA device @name and read its attributes. -ENODEV: no such device, or not an EFA. */
 int srd_dev_open(struct srd_dev *dev, const char *name);
 void srd_dev_close(struct srd_dev *dev);
+
+/* What happened to a device, or to one of its objects: those that the type has none of are NULL. */
+struct srd_event {
+	enum ibv_event_type type; /* IBV_EVENT_DEVICE_FATAL, _QP_FATAL, _CQ_ERR, _PORT_ERR, ... */
+	struct ibv_qp *qp;
+	struct ibv_cq *cq;
+};
+
+/*
+ * Take the next asynchronous event. -EAGAIN: none within @timeout_ms (-1: for ever), or a signal
+ * came. dev->ibv->async_fd becomes readable with it. One thread at a time, and not while another
+ * ends the object.
+ */
+int srd_dev_event(struct srd_dev *dev, int timeout_ms, struct srd_event *event);
 
 /* ---- protection and thread domains ---- */
 
@@ -129,6 +158,31 @@ void srd_td_fini(struct srd_td *td);
 
 /* ---- completion queues ---- */
 
+struct srd_cq;
+
+/* Where CQs announce completions to a thread that sleeps. */
+struct srd_channel {
+	struct ibv_comp_channel *ibv;
+	int fd; /* readable when there is an announcement; does not block */
+};
+
+int srd_channel_init(struct srd_channel *ch, struct srd_dev *dev);
+void srd_channel_fini(struct srd_channel *ch);
+
+/*
+ * Sleep until an armed CQ of @ch has had a completion, and say which: arm it again if it shall
+ * announce the next one, then poll it until it is empty. A CQ may be announced without need.
+ * -EAGAIN: nothing within @timeout_ms (-1: for ever), or a signal came. One thread at a time.
+ *
+ *	srd_cq_arm(&cq);
+ *	while ((n = srd_cq_poll(&cq, wc, 16)) >= 0) {
+ *		... use n completions ...
+ *		if (n == 0 && srd_channel_wait(&ch, -1, &ready) == 0)
+ *			srd_cq_arm(ready);
+ *	}
+ */
+int srd_channel_wait(struct srd_channel *ch, int timeout_ms, struct srd_cq **cq);
+
 /* What srd_cq_poll() fills beyond wr_id, status, opcode, byte_len, imm and flags. */
 enum {
 	SRD_CQ_QPN = 1u << 0, /* wc.qpn */
@@ -138,30 +192,38 @@ enum {
 };
 
 struct srd_cq_attr {
-	struct srd_td *td; /* NULL: libefa locks; kept until srd_cq_fini() */
-	int cqe;           /* entries; 0 = 256; rounded up to a power of two. An overrun is */
-			   /* fatal: one per posted send, receive and expected write with imm */
-	uint32_t fields;   /* SRD_CQ_* */
-	int comp_vector;
-	bool direct; /* see below */
+	struct srd_td *td;           /* NULL: libefa locks; kept until srd_cq_fini() */
+	int cqe;                     /* entries; 0 = 256; rounded up to a power of two */
+	uint32_t fields;             /* SRD_CQ_* */
+	int comp_vector;             /* below dev->ibv->num_comp_vectors */
+	struct srd_channel *channel; /* NULL: never announced; kept until srd_cq_fini() */
+	bool direct;                 /* see below */
+	bool classic;                /* by ibv_create_cq(): no SRD_CQ_SGID, nothing unsolicited */
 };
 
 /*
  * Poll it through srd_cq_poll() only: that keeps its own count of what was taken.
  *
+ * An overrun is fatal to a CQ, and libefa does not look. So the depths of the QPs on a CQ must not
+ * add up to more than @cqe: srd_qp_init() refuses what does not fit. Two kinds of completions are
+ * on top, and the caller's to count: writes received unsolicited, and those of a finished QP that
+ * were not polled.
+ *
  * A direct CQ and all QPs on it are worked in the device's own rings instead of through libefa, at
- * a third of its instructions: one thread at a time, and only by srd_post(), srd_post_recv() and
- * srd_cq_poll(). Requests that are posted cannot overrun it: there is -EAGAIN before. It needs
- * libefa >= 59 and a device with one ring per CQ; otherwise @ring is NULL and libefa is used.
+ * a third of its instructions: one thread at a time, and only by srd_post(), srd_post_recv(),
+ * srd_cq_poll() and srd_cq_arm(). It may be smaller than its QPs are deep: there is -EAGAIN before
+ * it is overrun. It needs libefa >= 59 and a device with one ring per CQ; otherwise @direct is
+ * NULL and libefa is used.
  */
 struct srd_cq {
-	struct ibv_cq_ex *ibv;
-	void *dv; /* struct efadv_cq */
-	struct srd_cq_ring *ring;
+	struct ibv_cq_ex *ibv; /* of a classic one use ibv_cq_ex_to_cq(ibv) only */
+	void *dv;              /* struct efadv_cq; NULL: classic */
+	struct srd_cq_direct *direct;
 	/* The flags of the entry to come, to see an empty queue without a call. */
 	const uint8_t *next, *first, *end;
 	uint32_t fields;
-	int cqe; /* as granted */
+	int cqe;       /* as granted */
+	uint32_t room; /* entries that no QP may fill yet; of direct ones as well */
 	uint8_t entry_bytes;
 	uint8_t phase;    /* of next when it is there */
 	bool unsolicited; /* dv can tell an unsolicited write */
@@ -198,6 +260,20 @@ struct srd_wc {
  */
 int srd_cq_poll(struct srd_cq *cq, struct srd_wc *wc, int n);
 
+/* Announce the next completion to the channel, once; those that are there already are not. */
+int srd_cq_arm(struct srd_cq *cq);
+
+/* A ring of the device as libefa >= 59 shows it, to be read by those who know the layouts. */
+struct srd_ring {
+	uint8_t *buffer;
+	uint32_t *doorbell; /* NULL: not shown */
+	uint32_t entry_bytes, entries;
+	uint32_t max_batch; /* send queues: entries that may be written before the doorbell */
+};
+
+/* -EOPNOTSUPP: libefa < 59, or a CQ without one ring. */
+int srd_cq_ring(const struct srd_cq *cq, struct srd_ring *ring);
+
 /* True: srd_cq_poll() would find nothing. False: it may. */
 static inline bool srd_cq_empty(const struct srd_cq *cq)
 {
@@ -233,25 +309,35 @@ struct srd_qp {
 	struct ibv_qp *ibv;
 	struct ibv_qp_ex *ex;
 	uint64_t ops;                /* as granted */
-	uint32_t qkey;               /* set by srd_qp_prepare() */
+	uint32_t qkey;               /* set by srd_qp_to_init() */
 	uint32_t sq_depth, rq_depth; /* as granted, in work requests */
 	uint32_t max_inline;
 	uint8_t max_send_sge, max_recv_sge;
 	struct srd_dev *dev;
 	enum srd_qp_type type;
 	struct srd_cq *send_cq, *recv_cq;
-	struct srd_qp_ring *ring; /* on direct CQs */
+	struct srd_qp_direct *direct; /* on direct CQs */
 };
 
+/* -ENOSPC: a CQ has not the room for so deep queues; see srd_cq. */
 int srd_qp_init(struct srd_qp *qp, struct srd_pd *pd, const struct srd_qp_attr *attr);
 void srd_qp_fini(struct srd_qp *qp);
 
 /*
- * RESET to RTS: SRD and UD need nothing of a peer. @rnr_retry: 0 ... 6 retries when the peer has
- * no receive posted, 7 = for ever, SRD_RNR_DEFAULT = leave it to the device.
+ * RESET to INIT to RTR (receives may be posted) to RTS (requests as well): SRD and UD need nothing
+ * of a peer. Messages with another @qkey are not taken. @psn: of the first packet, 24 bits.
+ * @rnr_retry: 0 ... 6 retries when the peer has no receive posted, 7 = for ever; -EOPNOTSUPP
+ * without SRD_CAP_RNR_RETRY. Other transitions are ibv_modify_qp()'s; a direct QP survives none.
  */
-#define SRD_RNR_DEFAULT (-1)
+#define SRD_RNR_DEFAULT (-1) /* leave it to the device */
+int srd_qp_to_init(struct srd_qp *qp, uint32_t qkey);
+int srd_qp_to_rtr(struct srd_qp *qp);
+int srd_qp_to_rts(struct srd_qp *qp, uint32_t psn, int rnr_retry);
+/* All three, with a PSN of 0. */
 int srd_qp_prepare(struct srd_qp *qp, uint32_t qkey, int rnr_retry);
+
+/* The rings of @qp, either may be NULL. -EOPNOTSUPP: libefa < 59. */
+int srd_qp_rings(const struct srd_qp *qp, struct srd_ring *sq, struct srd_ring *rq);
 
 /*
  * Does the device promise that what @op places shows up in order, by aligned blocks of 128 bytes?
@@ -310,6 +396,21 @@ int srd_mr_init(struct srd_mr *mr, struct srd_pd *pd, void *addr, size_t len, in
 int srd_mr_init_dmabuf(struct srd_mr *mr, struct srd_pd *pd, int fd, uint64_t offset, size_t len,
 		       uint64_t addr, int access);
 void srd_mr_fini(struct srd_mr *mr);
+
+/* The interconnects between device and memory, by number; only those that @valid has mean any. */
+enum {
+	SRD_MR_RECV = 1u << 0,
+	SRD_MR_RDMA_READ = 1u << 1,
+	SRD_MR_RDMA_RECV = 1u << 2, /* by writes of others, or answers to our reads */
+};
+
+struct srd_mr_ids {
+	uint16_t valid; /* SRD_MR_* */
+	uint16_t recv, rdma_read, rdma_recv;
+};
+
+/* -EOPNOTSUPP: libefa < 50. */
+int srd_mr_ids(const struct srd_mr *mr, struct srd_mr_ids *ids);
 
 /* The SGE of [@off, @off + @len) in @mr; -EINVAL when that is not inside. */
 static inline int srd_sge(struct ibv_sge *sge, const struct srd_mr *mr, uint64_t off, uint64_t len)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # run-tests.sh TEST...: run Criterion programs one after the other, a line each, all of the output of those that fail.
 # BUILD=DIR is where softefa is. What is in integration/ runs on software EFA devices, each program in a domain of its
-# own, unless its name says netbench; those of the core run twice, through libefa and on direct CQs (tests/lib/loop.h).
+# own, unless its name says netbench; those of the core run on each kind of CQ (tests/lib/loop.h).
 # What is in conformance/ runs on devices of each kind that variants() lists; with SOFTEFA=0 on those of the machine.
 # Exits 1 if a test failed, crashed, hung, or a program had none.
 set -eu
@@ -41,7 +41,7 @@ count() { sed -n "s/.*Synthesis:.*$1: \([0-9]*\).*/\1/p" "$log" | tail -n 1; }
 
 # one TEST [ARGUMENT OF SOFTEFA]...
 one() {
-	local start=$SECONDS rc=0 tests skips name=${1#"$build"/}${LOOP_DIRECT:+ direct}${2:+ ${*:2}}
+	local start=$SECONDS rc=0 tests skips name=${1#"$build"/}${LOOP_CQ:+ $LOOP_CQ}${2:+ ${*:2}}
 
 	run "$@" >"$log" 2>&1 || rc=$?
 	tests=$(count Tested) skips=$(grep -c '^\[SKIP\]' "$log") || true
@@ -65,7 +65,8 @@ for test; do
 		;;
 	*/integration/core_*)
 		one "$test"
-		LOOP_DIRECT=1 one "$test"
+		LOOP_CQ=direct one "$test"
+		LOOP_CQ=classic one "$test"
 		;;
 	*) one "$test" ;;
 	esac

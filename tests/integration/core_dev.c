@@ -4,6 +4,8 @@
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <unistd.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "../lib/loop.h"
@@ -122,4 +124,29 @@ Test(dev, close_leaves_zero_and_may_be_repeated)
 	srd_dev_close(&dev);
 	cr_assert(all_zero(&dev, sizeof(dev)));
 	srd_dev_close(&dev);
+}
+
+Test(dev, open_reads_versions)
+{
+	struct srd_dev dev;
+
+	loop_open_dev(&dev);
+	cr_assert(gt(sz, strnlen(dev.attr.fw_ver, sizeof(dev.attr.fw_ver)), 0));
+	cr_assert(
+		lt(sz, strnlen(dev.attr.fw_ver, sizeof(dev.attr.fw_ver)), sizeof(dev.attr.fw_ver)));
+	srd_dev_close(&dev);
+}
+
+Test(lib, tells_files_and_release_of_what_was_loaded)
+{
+	struct srd_lib_info info;
+	unsigned major;
+
+	cr_assert(zero(int, srd_lib_query(&info)));
+	cr_assert(zero(int, access(info.ibverbs, R_OK)), "%s", info.ibverbs);
+	cr_assert(zero(int, access(info.efa, R_OK)), "%s", info.efa);
+	cr_assert(ne(ptr, strstr(info.efa, "/libefa.so.1."), NULL), "%s", info.efa);
+	cr_assert(eq(int, sscanf(info.rdma_core, "%u.", &major), 1), "%s", info.rdma_core);
+	cr_assert(ge(uint, major, 44));
+	cr_assert(ne(ptr, strstr(info.efa, info.rdma_core), NULL));
 }

@@ -137,7 +137,7 @@ ParameterizedTest(struct refused *r, forced, refusal_is_handed_on)
 	loop_open_dev(&dev);
 	ep.gid = dev.attr.gid;
 	pd = srd_pd_init(&pd_, &dev);
-	cq = srd_cq_init(&cq_, &dev, &(struct srd_cq_attr){.cqe = 16});
+	cq = srd_cq_init(&cq_, &dev, &(struct srd_cq_attr){.cqe = 32});
 	if (!pd && !cq) {
 		qp_attr.send_cq = qp_attr.recv_cq = &cq_;
 		qp = srd_qp_init(&qp_, &pd_, &qp_attr);

@@ -61,6 +61,24 @@ Test(mr, fini_leaves_zero_and_may_be_repeated)
 	loop_fini(&l);
 }
 
+Test(mr, interconnects_are_told_as_far_as_they_are_known)
+{
+	struct srd_mr_ids ids = {.valid = 0xffff};
+	struct loop l;
+	int rc;
+
+	loop_init(&l, &(struct loop_attr){0});
+	rc = srd_mr_ids(&l.mr, &ids);
+	if (rc == -EOPNOTSUPP) {
+		cr_assert(eq(u16, ids.valid, 0xffff));
+		loop_fini(&l);
+		cr_skip("libefa < 50");
+	}
+	cr_assert(zero(int, rc));
+	cr_assert(zero(int, ids.valid & ~(SRD_MR_RECV | SRD_MR_RDMA_READ | SRD_MR_RDMA_RECV)));
+	loop_fini(&l);
+}
+
 Test(td, thread_domain_is_there_or_the_plain_pd_is)
 {
 	struct srd_td td;

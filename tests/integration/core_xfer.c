@@ -5,6 +5,8 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "../lib/loop.h"
 
@@ -75,5 +77,52 @@ ParameterizedTest(struct param *p, xfer, read_in_chunks_arrives)
 					  l.b_mr.addr + LOOP_B, l.b_mr.rkey, p->chunk)));
 	run(&l, &x);
 	cr_assert(loop_filled(l.buf, p->len, 2));
+	loop_fini(&l);
+}
+
+/* ---- more than 32 bits ---- */
+
+enum { WINDOW_BYTES = 64 << 20 };
+static const uint64_t huge = (5ULL << 30) + 12345;
+
+/* @huge bytes of address space that are the same 64 MiB again and again. */
+static uint8_t *repeated(void)
+{
+	size_t room = (huge / WINDOW_BYTES + 1) * WINDOW_BYTES;
+	uint8_t *at =
+		mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int fd = memfd_create("window", MFD_CLOEXEC);
+
+	cr_assert(ne(ptr, at, MAP_FAILED));
+	cr_assert(zero(int, ftruncate(fd, WINDOW_BYTES)));
+	for (size_t i = 0; i < room; i += WINDOW_BYTES)
+		cr_assert(ne(ptr,
+			     mmap(at + i, WINDOW_BYTES, PROT_READ | PROT_WRITE,
+				  MAP_SHARED | MAP_FIXED, fd, 0),
+			     MAP_FAILED));
+	close(fd);
+	return at;
+}
+
+Test(xfer, more_than_four_gib_arrive)
+{
+	uint8_t *from = repeated(), *to = repeated();
+	struct srd_mr from_mr, to_mr;
+	struct srd_xfer x;
+	struct loop l;
+
+	loop_init(&l, &(struct loop_attr){.depth = 8, .need = SRD_CAP_RDMA_WRITE});
+	cr_assert(zero(int, srd_mr_init(&from_mr, &l.pd, from, huge, IBV_ACCESS_LOCAL_WRITE)));
+	cr_assert(zero(int, srd_mr_init(&to_mr, &l.pd, to, huge,
+					IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)));
+	loop_fill(from, WINDOW_BYTES, 9);
+	cr_assert(zero(int, srd_xfer_init(&x, &l.dev, IBV_WR_RDMA_WRITE, &l.to_b, &from_mr, 0, huge,
+					  to_mr.addr, to_mr.rkey, 0)));
+	cr_assert(eq(u32, x.chunk,
+		     l.dev.attr.max_rdma_size < 1u << 30 ? l.dev.attr.max_rdma_size : 1u << 30));
+	run(&l, &x);
+	cr_assert(loop_filled(to, WINDOW_BYTES, 9));
+	srd_mr_fini(&to_mr);
+	srd_mr_fini(&from_mr);
 	loop_fini(&l);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What is particular to direct CQs: they count what may complete. All tests of the core run on
- * direct CQs as well (LOOP_DIRECT). Needs an EFA or softefa.
+ * direct CQs as well (LOOP_CQ). Needs an EFA or softefa.
  */
 #include "srd.h"
 
@@ -17,7 +17,7 @@ enum { LEN = 64, CQE = 32 };
 
 static void init(struct loop *l, struct loop_attr attr)
 {
-	setenv("LOOP_DIRECT", "1", 1);
+	setenv("LOOP_CQ", "direct", 1);
 	attr.depth = CQE / 4;
 	attr.need |= SRD_CAP_RDMA_READ;
 	loop_init(l, &attr);

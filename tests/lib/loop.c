@@ -47,7 +47,16 @@ void loop_need(struct srd_dev *dev, uint32_t caps)
 
 bool loop_direct(void)
 {
-	return getenv("LOOP_DIRECT") != NULL;
+	const char *kind = getenv("LOOP_CQ");
+
+	return kind && strcmp(kind, "direct") == 0;
+}
+
+bool loop_classic(void)
+{
+	const char *kind = getenv("LOOP_CQ");
+
+	return kind && strcmp(kind, "classic") == 0;
 }
 
 struct srd_qp_attr loop_qp_attr(struct loop *l, const struct loop_attr *attr)
@@ -75,15 +84,19 @@ static void make_queues(struct loop *l, const struct loop_attr *attr)
 		.td = qp_attr.td,
 		.cqe = 4 * qp_attr.max_send_wr,
 		.fields = attr->cq_fields,
+		.channel = attr->channel ? &l->ch : NULL,
 		.direct = loop_direct(),
+		.classic = loop_classic(),
 	};
 	struct srd_pd *b_pd = attr->strangers ? &l->b_pd : &l->pd;
 	int rnr = attr->rnr_retry ? attr->rnr_retry : SRD_RNR_DEFAULT;
 
+	if (attr->channel)
+		cr_assert(zero(int, srd_channel_init(&l->ch, &l->dev)));
 	cr_assert(zero(int, srd_cq_init(&l->a_cq, &l->dev, &cq_attr)));
 	cr_assert(zero(int, srd_cq_init(&l->b_cq, &l->dev, &cq_attr)));
 	if (loop_direct())
-		cr_assert(ne(ptr, l->a_cq.ring, NULL), "not direct: libefa < 59?");
+		cr_assert(ne(ptr, l->a_cq.direct, NULL), "not direct: libefa < 59?");
 	cr_assert(zero(int, srd_qp_init(&l->a, &l->pd, &qp_attr)));
 	qp_attr.send_cq = qp_attr.recv_cq = &l->b_cq;
 	qp_attr.unsolicited = attr->b_unsolicited;
@@ -98,6 +111,9 @@ void loop_init(struct loop *l, const struct loop_attr *attr)
 	struct srd_ep ep;
 
 	memset(l, 0, sizeof(*l));
+	if (loop_classic() &&
+	    (attr->a_unsolicited || attr->b_unsolicited || attr->cq_fields & SRD_CQ_SGID))
+		cr_skip("not with classic CQs");
 	loop_open_dev(&l->dev);
 	loop_need(&l->dev, attr->need);
 	if (attr->a_unsolicited || attr->b_unsolicited)
@@ -138,6 +154,7 @@ void loop_fini(struct loop *l)
 	srd_qp_fini(&l->a);
 	srd_cq_fini(&l->b_cq);
 	srd_cq_fini(&l->a_cq);
+	srd_channel_fini(&l->ch);
 	srd_td_fini(&l->td);
 	srd_pd_fini(&l->b_pd);
 	srd_pd_fini(&l->pd);
@@ -238,15 +255,30 @@ bool loop_quiet(struct srd_cq *cq)
 	return true;
 }
 
+static void find(const char *name, void *slot)
+{
+	void *lib = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
+	void *fn = lib ? dlsym(lib, name) : NULL;
+
+	cr_assert(ne(ptr, fn, NULL), "%s", name);
+	memcpy(slot, &fn, sizeof(fn));
+	dlclose(lib);
+}
+
+int loop_query_qp(struct srd_qp *qp, struct ibv_qp_attr *attr, int mask,
+		  struct ibv_qp_init_attr *init)
+{
+	int (*query)(struct ibv_qp *, struct ibv_qp_attr *, int, struct ibv_qp_init_attr *);
+
+	find("ibv_query_qp", &query);
+	return query(qp->ibv, attr, mask, init);
+}
+
 void loop_to_error(struct srd_qp *qp)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	int (*modify)(struct ibv_qp *, struct ibv_qp_attr *, int);
-	void *lib = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD);
-	void *fn = lib ? dlsym(lib, "ibv_modify_qp") : NULL;
 
-	cr_assert(ne(ptr, fn, NULL));
-	memcpy(&modify, &fn, sizeof(fn));
+	find("ibv_modify_qp", &modify);
 	cr_assert(zero(int, modify(qp->ibv, &attr, IBV_QP_STATE)));
-	dlclose(lib);
 }

@@ -27,12 +27,14 @@ struct loop_attr {
 	uint32_t cq_fields; /* SRD_CQ_* of both CQs */
 	int rnr_retry;      /* of A; 0 = leave it to the device */
 	uint32_t need;      /* SRD_CAP_*: skip the test without */
+	bool channel;       /* both CQs announce to ch */
 };
 
 struct loop {
 	struct srd_dev dev;
 	struct srd_pd pd, b_pd;
 	struct srd_td td;
+	struct srd_channel ch; /* zero unless asked for */
 	struct srd_cq a_cq, b_cq;
 	struct srd_qp a, b;
 	struct srd_peer to_a, to_b; /* to_a is zero among strangers */
@@ -48,8 +50,9 @@ void loop_need(struct srd_dev *dev, uint32_t caps);
 void loop_init(struct loop *l, const struct loop_attr *attr);
 void loop_fini(struct loop *l);
 
-/* LOOP_DIRECT is set: the CQs of the loop are direct. All tests are run both ways. */
+/* The kind of the CQs of the loop, by LOOP_CQ: "direct", "classic", or neither. */
 bool loop_direct(void);
+bool loop_classic(void);
 
 /* The attributes of one of the QPs, for tests that make a third one. */
 struct srd_qp_attr loop_qp_attr(struct loop *l, const struct loop_attr *attr);
@@ -73,6 +76,10 @@ struct srd_wc loop_wait_ok(struct srd_cq *cq);
 struct srd_wc loop_run(struct loop *l, const struct srd_wr *wr);
 /* True when no completion comes for some milliseconds. */
 bool loop_quiet(struct srd_cq *cq);
+
+/* ibv_query_qp() of the library that libsrd found. */
+int loop_query_qp(struct srd_qp *qp, struct ibv_qp_attr *attr, int mask,
+		  struct ibv_qp_init_attr *init);
 
 /* Move a QP to the error state, which libsrd has no call for. */
 void loop_to_error(struct srd_qp *qp);

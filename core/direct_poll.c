@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Polling the ring of a direct CQ. */
-#include "ring.h"
+#include "direct.h"
 
 #include <string.h>
 
@@ -47,7 +47,7 @@ static inline void read_received(const struct srd_cq *cq, const struct srd_cqe *
 }
 
 /* Give the request back; false: its QP is gone, and so is the completion. */
-static inline bool take_slot(struct srd_cq_ring *r, const struct srd_cqe *e, struct srd_wc *wc,
+static inline bool take_slot(struct srd_cq_direct *r, const struct srd_cqe *e, struct srd_wc *wc,
 			     bool received)
 {
 	struct srd_slot *slot = &r->slot[e->req_id];
@@ -58,9 +58,9 @@ static inline bool take_slot(struct srd_cq_ring *r, const struct srd_cqe *e, str
 	if (unlikely(!qp))
 		return false;
 	if (received)
-		qp->ring->rq_used--;
+		qp->direct->rq_used--;
 	else
-		qp->ring->sq_used--;
+		qp->direct->sq_used--;
 	return true;
 }
 
@@ -71,7 +71,7 @@ static inline bool read_entry(struct srd_cq *cq, const struct srd_cqe *e, struct
 
 	if (received && e->flags & CQE_UNSOLICITED)
 		wc->wr_id = 0;
-	else if (unlikely(e->req_id >= cq->cqe) || !take_slot(cq->ring, e, wc, received))
+	else if (unlikely(e->req_id >= cq->cqe) || !take_slot(cq->direct, e, wc, received))
 		return false;
 	wc->efa_status = e->status;
 	wc->status = e->status ? srd_status_wc(e->status) : IBV_WC_SUCCESS;
@@ -84,9 +84,9 @@ static inline bool read_entry(struct srd_cq *cq, const struct srd_cqe *e, struct
 	return true;
 }
 
-int srd_ring_poll(struct srd_cq *cq, struct srd_wc *wc, int n)
+int srd_direct_poll(struct srd_cq *cq, struct srd_wc *wc, int n)
 {
-	struct srd_cq_ring *r = cq->ring;
+	struct srd_cq_direct *r = cq->direct;
 	uint16_t before = r->taken;
 	int got = 0;
 
@@ -104,8 +104,7 @@ int srd_ring_poll(struct srd_cq *cq, struct srd_wc *wc, int n)
 			cq->phase ^= CQE_PHASE;
 		}
 	}
-	/* The device learns how far we are; the arm bit stays 0. */
 	if (r->taken != before)
-		__atomic_store_n(r->doorbell, r->taken, __ATOMIC_RELEASE);
+		srd_direct_tell(r, 0);
 	return got;
 }

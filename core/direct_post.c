@@ -6,7 +6,7 @@
  * words of 8 bytes; a store fence goes before the first of them (buffers and earlier stores before
  * requests) and before the doorbell (requests before doorbell). Receive rings are ordinary memory.
  */
-#include "ring.h"
+#include "direct.h"
 
 #include <string.h>
 
@@ -15,7 +15,7 @@
 #if defined(__x86_64__)
 #define store_fence() __builtin_ia32_sfence()
 #else
-#define store_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST) /* never used: ring.c */
+#define store_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST) /* never used: direct.c */
 #endif
 
 static void ring_doorbell(uint32_t *doorbell, uint16_t count)
@@ -123,7 +123,8 @@ static uint32_t inline_bytes(const struct srd_wr *wr)
 	return total;
 }
 
-static inline void write_request(struct srd_qp *qp, struct srd_qp_ring *r, const struct srd_wr *wr)
+static inline void write_request(struct srd_qp *qp, struct srd_qp_direct *r,
+				 const struct srd_wr *wr)
 {
 	volatile uint64_t *w =
 		(uint64_t *)(r->sq + ((size_t)(r->sq_next & r->sq_mask) << r->sq_shift));
@@ -143,9 +144,9 @@ static inline void write_request(struct srd_qp *qp, struct srd_qp_ring *r, const
 	r->sq_next++;
 }
 
-int srd_ring_post(struct srd_qp *qp, const struct srd_wr *wr, int n)
+int srd_direct_post(struct srd_qp *qp, const struct srd_wr *wr, int n)
 {
-	struct srd_qp_ring *r = qp->ring;
+	struct srd_qp_direct *r = qp->direct;
 	uint32_t unannounced = 0;
 
 	for (int i = 0; i < n; i++) {
@@ -154,7 +155,7 @@ int srd_ring_post(struct srd_qp *qp, const struct srd_wr *wr, int n)
 		if (unlikely(rc))
 			return rc;
 	}
-	if (unlikely(!r->ready))
+	if (unlikely(!r->sends))
 		return -EINVAL;
 	if (unlikely((uint32_t)n > qp->sq_depth - r->sq_used || (uint32_t)n > r->send_cq->nfree))
 		return (uint32_t)n > qp->sq_depth ? -EINVAL : -EAGAIN;
@@ -177,7 +178,7 @@ int srd_ring_post(struct srd_qp *qp, const struct srd_wr *wr, int n)
 
 /* ---- receives ---- */
 
-static void write_receive(struct srd_qp *qp, struct srd_qp_ring *r, const struct ibv_recv_wr *wr)
+static void write_receive(struct srd_qp *qp, struct srd_qp_direct *r, const struct ibv_recv_wr *wr)
 {
 	uint16_t id = srd_slot_get(r->recv_cq, qp, wr->wr_id);
 
@@ -195,13 +196,13 @@ static void write_receive(struct srd_qp *qp, struct srd_qp_ring *r, const struct
 	r->rq_used++;
 }
 
-int srd_ring_post_recv(struct srd_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+int srd_direct_post_recv(struct srd_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	struct srd_qp_ring *r = qp->ring;
+	struct srd_qp_direct *r = qp->direct;
 	int rc = 0;
 
 	for (; wr; wr = wr->next) {
-		if (!r->ready || wr->num_sge > qp->max_recv_sge)
+		if (!r->receives || wr->num_sge > qp->max_recv_sge)
 			rc = -EINVAL;
 		else if (r->rq_used == qp->rq_depth || !r->recv_cq->nfree)
 			rc = -EAGAIN;

@@ -5,8 +5,8 @@
  * Layouts are facts of the device (rdma-core's providers/efa/efa_io_defs.h states them as well);
  * all fields little-endian.
  */
-#ifndef SRD_CORE_RING_H
-#define SRD_CORE_RING_H
+#ifndef SRD_CORE_DIRECT_H
+#define SRD_CORE_DIRECT_H
 
 #include <assert.h>
 #include <stdbool.h>
@@ -105,18 +105,19 @@ struct srd_slot {
  * Of a CQ. There are as many slots as entries, so that posted requests cannot overrun it; only
  * unsolicited writes can.
  */
-struct srd_cq_ring {
+struct srd_cq_direct {
 	uint32_t *doorbell;
 	uint16_t taken; /* completions ever, as the doorbell counts */
+	uint32_t sn;    /* events ever, in the bits of the doorbell: CQ_SN_MASK */
 	uint32_t nfree;
 	uint16_t *free; /* the first nfree are numbers of free slots */
 	struct srd_slot *slot;
 };
 
 /* Of a QP. Counters run freely, as the doorbells do. */
-struct srd_qp_ring {
-	struct srd_cq_ring *send_cq, *recv_cq;
-	bool ready;
+struct srd_qp_direct {
+	struct srd_cq_direct *send_cq, *recv_cq;
+	bool sends, receives; /* by the state of the QP */
 	uint8_t *sq;
 	uint32_t *sq_doorbell;
 	uint16_t sq_mask, sq_next;
@@ -130,21 +131,38 @@ struct srd_qp_ring {
 	uint32_t rq_used; /* requests, of qp->rq_depth */
 };
 
-/* 0 with cq->ring NULL where it cannot be done; -ENOMEM. */
-int srd_cq_ring_init(struct srd_cq *cq, const struct srd_dev *dev);
-void srd_cq_ring_fini(struct srd_cq *cq);
+/* 0 with cq->direct NULL where it cannot be done; -ENOMEM. */
+int srd_cq_direct_init(struct srd_cq *cq, const struct srd_dev *dev);
+void srd_cq_direct_fini(struct srd_cq *cq);
 /* After the provider has made the QP; -ENOMEM, -EOPNOTSUPP. */
-int srd_qp_ring_init(struct srd_qp *qp, struct srd_cq *send_cq, struct srd_cq *recv_cq);
+int srd_qp_direct_init(struct srd_qp *qp, struct srd_cq *send_cq, struct srd_cq *recv_cq);
 /* After the provider has destroyed it: nothing completes for it any more. */
-void srd_qp_ring_fini(struct srd_qp *qp, uint32_t qpn);
+void srd_qp_direct_fini(struct srd_qp *qp, uint32_t qpn);
 
-int srd_ring_post(struct srd_qp *qp, const struct srd_wr *wr, int n);
-int srd_ring_post_recv(struct srd_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
-int srd_ring_poll(struct srd_cq *cq, struct srd_wc *wc, int n);
+int srd_direct_post(struct srd_qp *qp, const struct srd_wr *wr, int n);
+int srd_direct_post_recv(struct srd_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int srd_direct_poll(struct srd_cq *cq, struct srd_wc *wc, int n);
+
+/* ---- completion doorbell ---- */
+
+enum { CQ_SN_SHIFT = 29, CQ_SN_MASK = 3u << CQ_SN_SHIFT };
+#define CQ_ARM (1u << 31)
+
+/* @arm: CQ_ARM, or 0: the device only learns how far we are. */
+static inline void srd_direct_tell(struct srd_cq_direct *d, uint32_t arm)
+{
+	/* release: what was read of entries goes before */
+	__atomic_store_n(d->doorbell, d->taken | d->sn | arm, __ATOMIC_RELEASE);
+}
+
+static inline void srd_direct_event(struct srd_cq_direct *d)
+{
+	d->sn = (d->sn + (1u << CQ_SN_SHIFT)) & CQ_SN_MASK;
+}
 
 /* ---- slots ---- */
 
-static inline uint16_t srd_slot_get(struct srd_cq_ring *r, struct srd_qp *qp, uint64_t wr_id)
+static inline uint16_t srd_slot_get(struct srd_cq_direct *r, struct srd_qp *qp, uint64_t wr_id)
 {
 	uint16_t i = r->free[--r->nfree];
 
@@ -153,7 +171,7 @@ static inline uint16_t srd_slot_get(struct srd_cq_ring *r, struct srd_qp *qp, ui
 	return i;
 }
 
-static inline void srd_slot_put(struct srd_cq_ring *r, uint16_t i)
+static inline void srd_slot_put(struct srd_cq_direct *r, uint16_t i)
 {
 	r->slot[i].qp = NULL;
 	r->free[r->nfree++] = i;
