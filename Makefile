@@ -35,7 +35,8 @@ link    = @echo "  LINK  $@"; mkdir -p $(@D); $(CC) $(LDFLAGS) -o $@ $(1) $(filt
 core    := $(call objs,core/*.c)
 plugin  := $(call objs,plugin/*.c)
 softefa := $(filter-out %/launcher.o %/report.o,$(call objs,softefa/*.c))
-host    := $(call objs,tools/host/*.c)
+common  := $(call objs,tools/common/*.c)
+host    := $(call objs,tools/host/*.c) $(common)
 
 all: ## libraries and tools, into build/
 all: $(O)/libsrd.a $(O)/libsrd.so $(O)/libnccl-net-efa.so $(O)/libnccl-net.so \
@@ -82,7 +83,7 @@ netbench_subjects := $(O)/netbench $(patsubst %,$(O)/plugins/%.so,tcpnet tcpnet-
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netbench*.c)): | $(netbench_subjects)
 $(O)/obj/tests/unit/%.o: override CPPFLAGS += -Itools
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/plugin*.c)): | $(O)/libnccl-net-efa.so
-$(O)/unit/netbench_payload: $(patsubst %,$(O)/obj/tools/netbench/%.o,payload reduce)
+$(O)/unit/tools_payload: $(O)/obj/tools/netbench/reduce.o
 # For tests only; softefa.a is the adapter without what stands before the C library.
 $(O)/test/lib.a: $(call objs,tests/lib/*.c) $(host)
 	$(archive)

@@ -2,7 +2,6 @@
 /* What a tool and the plugin it drives say on stderr. */
 #include "log.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 1024 };
+#include "common/say.h"
 
 /* Set by host_log_init() before any thread exists, read by all. */
 static struct {
@@ -99,80 +98,40 @@ void host_log_init(const char *program, int rank)
 	log_cfg.host[strcspn(log_cfg.host, ".")] = 0;
 }
 
-/* Append to @line, which holds @at bytes; what does not fit is cut off. */
-static NCCL_NET_PRINTF(3, 0) size_t line_add(char *line, size_t at, const char *fmt, va_list args)
-{
-	int n = vsnprintf(line + at, LINE_BYTES - at, fmt, args);
-
-	if (n < 0)
-		return at;
-	return (size_t)n < LINE_BYTES - at ? at + (size_t)n : LINE_BYTES - 1;
-}
-
-static NCCL_NET_PRINTF(3, 4) size_t line_addf(char *line, size_t at, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	at = line_add(line, at, fmt, args);
-	va_end(args);
-	return at;
-}
-
-static void line_write(char *line, size_t len)
-{
-	ssize_t written;
-
-	if (len == LINE_BYTES - 1)
-		len--;
-	line[len++] = '\n';
-	written = write(STDERR_FILENO, line, len);
-	(void)written; /* nowhere left to complain */
-}
-
 void host_err(const char *fmt, ...)
 {
-	char line[LINE_BYTES];
-	int saved = errno;
+	char head[64], rank[24] = "";
 	va_list args;
-	size_t at;
 
-	at = line_addf(line, 0, "%s: ", log_cfg.program);
 	if (log_cfg.rank >= 0)
-		at = line_addf(line, at, "rank %d: ", log_cfg.rank);
+		snprintf(rank, sizeof(rank), "rank %d: ", log_cfg.rank);
+	snprintf(head, sizeof(head), "%s: %s", log_cfg.program, rank);
 	va_start(args, fmt);
-	at = line_add(line, at, fmt, args);
+	say_line(head, fmt, args);
 	va_end(args);
-	line_write(line, at);
-	errno = saved;
 }
 
 void host_nccl_log(enum nccl_net_log_level level, unsigned long subsys, const char *where, int line,
 		   const char *fmt, ...)
 {
-	char text[LINE_BYTES];
-	int saved = errno;
+	char head[512], from[256] = "";
 	va_list args;
-	size_t at;
 
 	/* NCCL filters WARN and VERSION by level only. */
 	if (level > log_cfg.level || level == NCCL_NET_LOG_NONE)
 		return;
 	if (level > NCCL_NET_LOG_WARN && !(subsys & log_cfg.subsys))
 		return;
-	at = line_addf(text, 0, "%s:%d:%ld [%d] ", log_cfg.host, (int)getpid(),
-		       (long)syscall(SYS_gettid), log_cfg.rank);
-	if (level == NCCL_NET_LOG_WARN)
-		at = line_addf(text, at, "%s:%d NCCL WARN ", where ? where : "?", line);
-	else if (level == NCCL_NET_LOG_TRACE)
-		at = line_addf(text, at, "%s:%d NCCL TRACE ", where ? where : "?", line);
-	else
-		at = line_addf(text, at, "NCCL INFO ");
+	if (level == NCCL_NET_LOG_WARN || level == NCCL_NET_LOG_TRACE)
+		snprintf(from, sizeof(from), "%s:%d ", where ? where : "?", line);
+	snprintf(head, sizeof(head), "%s:%d:%ld [%d] %sNCCL %s ", log_cfg.host, (int)getpid(),
+		 (long)syscall(SYS_gettid), log_cfg.rank, from,
+		 level == NCCL_NET_LOG_WARN    ? "WARN"
+		 : level == NCCL_NET_LOG_TRACE ? "TRACE"
+					       : "INFO");
 	va_start(args, fmt);
-	at = line_add(text, at, fmt, args);
+	say_line(head, fmt, args);
 	va_end(args);
-	line_write(text, at);
-	errno = saved;
 }
 
 const char *host_result_str(enum nccl_net_result rc)

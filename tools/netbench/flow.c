@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "common/payload.h"
 #include "conn.h"
 #include "host/log.h"
-#include "payload.h"
 
 static char *slot_at(const struct nb_flow *f, uint64_t message)
 {
@@ -23,8 +23,8 @@ static uint64_t key(struct nb *nb, const struct nb_flow *f, uint64_t serial)
 {
 	int me = nb->self->rank, peer = f->conn->peer;
 
-	return nb_payload_key(f->conn->sender ? me : peer, f->conn->sender ? peer : me,
-			      f->conn->channel, serial);
+	return payload_key(f->conn->sender ? me : peer, f->conn->sender ? peer : me,
+			   f->conn->channel, serial);
 }
 
 static uint64_t stamp_key(struct nb *nb, const struct nb_flow *f, uint64_t message)
@@ -55,9 +55,9 @@ void nb_flow_prepare(struct nb *nb, struct nb_flow *f)
 	for (uint64_t s = 0; s < f->slots; s++) {
 		host_beat(nb->self, HOST_PROGRESS);
 		if (f->conn->sender)
-			nb_payload_fill(slot_at(f, s), len_of(f, s), body_key(nb, f, s, NB_STAMP));
+			payload_fill(slot_at(f, s), len_of(f, s), body_key(nb, f, s, NB_STAMP));
 		else
-			memset(slot_at(f, s), NB_POISON, len_of(f, s));
+			memset(slot_at(f, s), PAYLOAD_POISON, len_of(f, s));
 	}
 }
 
@@ -71,7 +71,7 @@ static void say_wrong(struct nb *nb, const struct nb_flow *f, uint64_t message, 
 		nb_wrong(nb, f->conn, wrong,
 			 "message %" PRIu64 " of %zu bytes: %zu wrong, first at %zu%s",
 			 f->serial + message, len, wrong, first,
-			 at[first] == NB_POISON ? " (never written)" : "");
+			 at[first] == PAYLOAD_POISON ? " (never written)" : "");
 }
 
 /* A receive is done: look at it. */
@@ -85,9 +85,9 @@ static void verify(struct nb *nb, struct nb_flow *f, uint64_t message, int size,
 		nb_wrong(nb, f->conn, 1, "message %" PRIu64 " of %zu bytes: test reports %d",
 			 f->serial + message, len, size);
 	if (mode == NB_FULL)
-		wrong = nb_payload_check(at, len, body_key(nb, f, message, mode), stamp, &first);
+		wrong = payload_check(at, len, body_key(nb, f, message, mode), stamp, &first);
 	else
-		wrong = nb_payload_check_stamp(at, len, stamp, &first);
+		wrong = payload_check_stamp(at, len, stamp, &first);
 	say_wrong(nb, f, message, wrong, first);
 }
 
@@ -99,8 +99,8 @@ void nb_flow_verify(struct nb *nb, struct nb_flow *f)
 		size_t wrong, first = 0;
 
 		host_beat(nb->self, HOST_PROGRESS);
-		wrong = nb_payload_check(slot_at(f, m), len_of(f, m), body_key(nb, f, m, NB_STAMP),
-					 stamp_key(nb, f, m), &first);
+		wrong = payload_check(slot_at(f, m), len_of(f, m), body_key(nb, f, m, NB_STAMP),
+				      stamp_key(nb, f, m), &first);
 		say_wrong(nb, f, m, wrong, first);
 	}
 }
@@ -113,13 +113,13 @@ static void make_ready(struct nb *nb, struct nb_flow *f, uint64_t message, enum 
 
 	if (!f->conn->sender) {
 		if (mode == NB_FULL)
-			memset(at, NB_POISON, len);
+			memset(at, PAYLOAD_POISON, len);
 		return;
 	}
 	if (mode == NB_FULL)
-		nb_payload_fill(at, len, body_key(nb, f, message, mode));
+		payload_fill(at, len, body_key(nb, f, message, mode));
 	if (mode != NB_PLAIN)
-		nb_payload_stamp(at, len, stamp_key(nb, f, message));
+		payload_stamp(at, len, stamp_key(nb, f, message));
 }
 
 static int start(struct nb *nb, struct nb_flow *f)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/parse.h"
 #include "host/boot.h"
 #include "host/log.h"
 
@@ -129,35 +130,6 @@ static void help(void)
 	fputs(notes, stdout);
 }
 
-/* Digits, for a SIZE one of K, M, G after them, and nothing else. */
-static int number_parse(const char *text, enum kind kind, uint64_t *value)
-{
-	static const char units[] = "KMG";
-	unsigned shift = 0;
-	const char *unit;
-	char *end;
-
-	if (*text < '0' || *text > '9')
-		return -EINVAL;
-	errno = 0;
-	*value = strtoull(text, &end, 10);
-	if (errno)
-		return -ERANGE;
-	if (*end && kind == SIZE) {
-		unit = strchr(units, *end & ~0x20);
-		if (!unit)
-			return -EINVAL;
-		shift = 10 * (unsigned)(unit - units + 1);
-		end++;
-	}
-	if (*end)
-		return -EINVAL;
-	if (*value > UINT64_MAX >> shift)
-		return -ERANGE;
-	*value <<= shift;
-	return 0;
-}
-
 /* An address that others can connect to. */
 static int endpoint_parse(const char *text, struct sockaddr_in *addr)
 {
@@ -165,8 +137,8 @@ static int endpoint_parse(const char *text, struct sockaddr_in *addr)
 	char ip[INET_ADDRSTRLEN];
 	uint64_t port;
 
-	if (!colon || (size_t)(colon - text) >= sizeof(ip) ||
-	    number_parse(colon + 1, NUMBER, &port) || port < 1 || port > UINT16_MAX)
+	if (!colon || (size_t)(colon - text) >= sizeof(ip) || parse_number(colon + 1, &port) ||
+	    port < 1 || port > UINT16_MAX)
 		return -EINVAL;
 	memcpy(ip, text, (size_t)(colon - text));
 	ip[colon - text] = 0;
@@ -199,7 +171,7 @@ static int option_set(struct nb_options *opt, const struct option_row *o, const 
 	default:
 		break;
 	}
-	rc = number_parse(text, o->kind, &value);
+	rc = o->kind == SIZE ? parse_size(text, &value) : parse_number(text, &value);
 	if (rc == -EINVAL) {
 		host_err("--%s %s: not a %s", o->name, text,
 			 o->kind == SIZE ? "size like 8, 64K, 1M or 2G" : "number");
@@ -228,7 +200,7 @@ static int env_number(const char *name, uint64_t min, uint64_t max, uint64_t *va
 {
 	const char *text = getenv(name);
 
-	if (text && !number_parse(text, NUMBER, value) && *value >= min && *value <= max)
+	if (text && !parse_number(text, value) && *value >= min && *value <= max)
 		return 0;
 	host_err("%s=%s: must be %" PRIu64 " to %" PRIu64, name, text ? text : "", min, max);
 	return -EINVAL;

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "host/log.h"
 
 void nb_report_header(const struct nb *nb, const struct nb_report *report)
@@ -93,22 +94,6 @@ void nb_report_summary(const struct nb_options *opt, const struct nb_report *rep
 }
 
 /* ---- JSON ---- */
-
-static void json_string(FILE *f, const char *key, const char *text)
-{
-	fprintf(f, "\"%s\": \"", key);
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
-
-		if (c == '"' || c == '\\')
-			fprintf(f, "\\%c", c);
-		else if (c < 0x20)
-			fprintf(f, "\\u%04x", c);
-		else
-			fputc(c, f);
-	}
-	fputc('"', f);
-}
 
 static void json_row(FILE *f, const struct nb_pattern *pattern, const struct nb_options *opt,
 		     const struct nb_row *row)

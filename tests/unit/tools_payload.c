@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* netbench's payload: what differs in one byte, or belongs elsewhere, is seen. */
-#include "netbench/payload.h"
+#include "common/payload.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@ enum { LEN = 70 };
 
 static void write_message(unsigned char *data, size_t len, uint64_t body, uint64_t stamp)
 {
-	nb_payload_fill(data, len, body);
-	nb_payload_stamp(data, len, stamp);
+	payload_fill(data, len, body);
+	payload_stamp(data, len, stamp);
 }
 
 Test(payload, every_single_wrong_byte_is_counted_and_located)
@@ -27,11 +27,11 @@ Test(payload, every_single_wrong_byte_is_counted_and_located)
 			size_t first = SIZE_MAX;
 
 			data[i] ^= 0x80;
-			cr_assert_eq(nb_payload_check(data, len, 11, 22, &first), 1);
+			cr_assert_eq(payload_check(data, len, 11, 22, &first), 1);
 			cr_assert_eq(first, i);
 			data[i] ^= 0x80;
 		}
-		cr_assert_eq(nb_payload_check(data, len, 11, 22, &(size_t){0}), 0);
+		cr_assert_eq(payload_check(data, len, 11, 22, &(size_t){0}), 0);
 		free(data);
 	}
 }
@@ -44,10 +44,10 @@ Test(payload, stamps_are_the_first_and_last_eight_bytes)
 		size_t stamped = len < 16 ? (len < 8 ? len : 8) : 16, seen = 0, first;
 
 		write_message(data, len, 11, 22);
-		cr_assert_eq(nb_payload_check_stamp(data, len, 22, &first), 0);
+		cr_assert_eq(payload_check_stamp(data, len, 22, &first), 0);
 		for (size_t i = 0; i < len; i++) {
 			data[i] ^= 1;
-			seen += nb_payload_check_stamp(data, len, 22, &first);
+			seen += payload_check_stamp(data, len, 22, &first);
 			data[i] ^= 1;
 		}
 		cr_assert_eq(seen, stamped, "%zu bytes: %zu", len, seen);
@@ -56,17 +56,17 @@ Test(payload, stamps_are_the_first_and_last_eight_bytes)
 
 Test(payload, another_message_does_not_pass_for_this_one)
 {
-	const uint64_t key = nb_payload_key(3, 4, 5, 6);
-	const uint64_t others[] = {nb_payload_key(4, 3, 5, 6), nb_payload_key(3, 5, 5, 6),
-				   nb_payload_key(2, 4, 5, 6), nb_payload_key(3, 4, 0, 6),
-				   nb_payload_key(3, 4, 5, 7), nb_payload_key(3, 4, 6, 5)};
+	const uint64_t key = payload_key(3, 4, 5, 6);
+	const uint64_t others[] = {payload_key(4, 3, 5, 6), payload_key(3, 5, 5, 6),
+				   payload_key(2, 4, 5, 6), payload_key(3, 4, 0, 6),
+				   payload_key(3, 4, 5, 7), payload_key(3, 4, 6, 5)};
 	unsigned char data[LEN];
 	size_t first;
 
 	write_message(data, LEN, key, key);
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-		cr_assert(nb_payload_check(data, LEN, others[i], others[i], &first) > LEN / 2);
-		cr_assert(nb_payload_check_stamp(data, LEN, others[i], &first) > 8);
+		cr_assert(payload_check(data, LEN, others[i], others[i], &first) > LEN / 2);
+		cr_assert(payload_check_stamp(data, LEN, others[i], &first) > 8);
 	}
 }
 
@@ -77,7 +77,7 @@ Test(payload, a_shift_by_a_word_is_seen)
 
 	write_message(data, LEN, 11, 22);
 	memmove(data + 16, data + 24, 32);
-	cr_assert(nb_payload_check(data, LEN, 11, 22, &first) > 16);
+	cr_assert(payload_check(data, LEN, 11, 22, &first) > 16);
 	cr_assert_eq(first, 16);
 }
 

@@ -19,14 +19,14 @@ static inline uint64_t word_at(uint64_t key, size_t index)
 	return mix(key + index * 0x9e3779b97f4a7c15u);
 }
 
-uint64_t nb_payload_key(int src, int dst, int channel, uint64_t serial)
+uint64_t payload_key(int src, int dst, int channel, uint64_t serial)
 {
 	uint64_t where = (uint64_t)src << 40 | (uint64_t)dst << 20 | (uint64_t)channel;
 
 	return mix(mix(where + 1) + serial);
 }
 
-void nb_payload_fill(void *data, size_t len, uint64_t key)
+void payload_fill(void *data, size_t len, uint64_t key)
 {
 	size_t words = len / WORD;
 	char *at = data;
@@ -56,7 +56,7 @@ static inline uint64_t back_word(uint64_t key)
 	return mix(~key + 1);
 }
 
-void nb_payload_stamp(void *data, size_t len, uint64_t key)
+void payload_stamp(void *data, size_t len, uint64_t key)
 {
 	uint64_t front = front_word(key), back = back_word(key);
 
@@ -95,14 +95,14 @@ static size_t check_back(const char *data, size_t len, uint64_t stamp, size_t *f
 	return count_wrong(data + len - WORD, back_word(stamp), WORD, len - WORD, first, before);
 }
 
-size_t nb_payload_check_stamp(const void *data, size_t len, uint64_t stamp, size_t *first)
+size_t payload_check_stamp(const void *data, size_t len, uint64_t stamp, size_t *first)
 {
 	size_t wrong = check_front(data, len, stamp, first);
 
 	return wrong + check_back(data, len, stamp, first, wrong);
 }
 
-size_t nb_payload_check(const void *data, size_t len, uint64_t body, uint64_t stamp, size_t *first)
+size_t payload_check(const void *data, size_t len, uint64_t body, uint64_t stamp, size_t *first)
 {
 	size_t wrong = check_front(data, len, stamp, first);
 	size_t end = len >= 2 * WORD ? len - WORD : len;
