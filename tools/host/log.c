@@ -89,6 +89,7 @@ static unsigned long subsys_parse(const char *text)
 
 void host_log_init(const char *program, int rank)
 {
+	say_init(program);
 	log_cfg.program = program;
 	log_cfg.rank = rank;
 	log_cfg.level = level_parse(getenv("NCCL_DEBUG"));

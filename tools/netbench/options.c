@@ -4,68 +4,55 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/options.h"
 #include "common/parse.h"
 #include "host/boot.h"
 #include "host/log.h"
-
-enum kind { STRING, NUMBER, SIZE, ENDPOINT, OFF, HELP };
-
-struct option_row {
-	const char *name;
-	enum kind kind;
-	const char *value; /* what stands for the value in --help */
-	size_t at;
-	uint64_t min, max;
-	const char *preset; /* NULL: must be given or may stay away */
-	const char *text;
-};
 
 #define AT(field) offsetof(struct nb_options, field)
 #define GIB       (UINT64_C(1) << 30)
 
 static const struct option_row rows[] = {
-	{"plugin", STRING, "PATH", AT(plugin), 0, 0, NULL,
+	{"plugin", 0, OPTION_STRING, "PATH", AT(plugin), 0, 0, NULL,
 	 "net plugin to drive, or NAME for libnccl-net-NAME.so (required)"},
-	{"pattern", STRING, "NAME", AT(pattern), 0, 0, "ring",
+	{"pattern", 0, OPTION_STRING, "NAME", AT(pattern), 0, 0, "ring",
 	 "pingpong, stream, ring or alltoall; see below"},
-	{"ranks", NUMBER, "R", AT(ranks), 2, HOST_MAX_RANKS, NULL,
+	{"ranks", 0, OPTION_NUMBER, "R", AT(ranks), 2, HOST_MAX_RANKS, NULL,
 	 "rank processes of the run (default 2); even for pingpong and stream"},
-	{"min", SIZE, "BYTES", AT(min), 0, 64 * GIB, "8", "first size; K, M and G are understood"},
-	{"max", SIZE, "BYTES", AT(max), 0, 64 * GIB, "64M",
+	{"min", 0, OPTION_SIZE, "BYTES", AT(min), 0, 64 * GIB, "8",
+	 "first size; K, M and G are understood"},
+	{"max", 0, OPTION_SIZE, "BYTES", AT(max), 0, 64 * GIB, "64M",
 	 "last size; at most 1G for pingpong and stream"},
-	{"factor", NUMBER, "F", AT(factor), 2, 1024, "2", "from one size to the next"},
-	{"iters", NUMBER, "N", AT(iters), 1, 10000000, "20", "timed iterations per size"},
-	{"warmup", NUMBER, "N", AT(warmup), 0, 10000000, "5",
+	{"factor", 0, OPTION_NUMBER, "F", AT(factor), 2, 1024, "2", "from one size to the next"},
+	{"iters", 0, OPTION_NUMBER, "N", AT(iters), 1, 10000000, "20", "timed iterations per size"},
+	{"warmup", 0, OPTION_NUMBER, "N", AT(warmup), 0, 10000000, "5",
 	 "iterations before those, each verified byte for byte"},
-	{"window", NUMBER, "W", AT(window), 1, NCCL_NET_OUTSTANDING, "8",
+	{"window", 0, OPTION_NUMBER, "W", AT(window), 1, NCCL_NET_OUTSTANDING, "8",
 	 "messages outstanding per connection"},
-	{"chunk", SIZE, "BYTES", AT(chunk), 64, GIB, NULL,
+	{"chunk", 0, OPTION_SIZE, "BYTES", AT(chunk), 64, GIB, NULL,
 	 "largest message of ring (default 512K) and alltoall (128K)"},
-	{"channels", NUMBER, "C", AT(channels), 1, 32, "1",
+	{"channels", 0, OPTION_NUMBER, "C", AT(channels), 1, 32, "1",
 	 "connections per ordered pair of ranks; 1 for pingpong"},
-	{"abi", NUMBER, "N", AT(abi), 8, 12, NULL,
+	{"abi", 0, OPTION_NUMBER, "N", AT(abi), 8, 12, NULL,
 	 "net ABI version (default: the newest exported)"},
-	{"dev", NUMBER, "D", AT(dev), 0, 127, NULL,
+	{"dev", 0, OPTION_NUMBER, "D", AT(dev), 0, 127, NULL,
 	 "device of all ranks (default: rank modulo number of devices)"},
-	{"timeout", NUMBER, "S", AT(timeout), 1, 3600, "30",
+	{"timeout", 0, OPTION_NUMBER, "S", AT(timeout), 1, 3600, "30",
 	 "seconds without progress after which the run fails"},
-	{"root", ENDPOINT, "IPv4:PORT", AT(root), 0, 0, NULL,
+	{"root", 0, OPTION_STRING, "IPv4:PORT", AT(where), 0, 0, NULL,
 	 "start one rank only; rank 0 listens there for the others"},
-	{"rank", NUMBER, "N", AT(rank), 0, HOST_MAX_RANKS - 1, NULL,
+	{"rank", 0, OPTION_NUMBER, "N", AT(rank), 0, HOST_MAX_RANKS - 1, NULL,
 	 "which one (default: as mpirun or srun say)"},
-	{"json", STRING, "FILE", AT(json), 0, 0, NULL, "write the figures there as well"},
-	{"no-check", OFF, NULL, AT(check), 0, 0, NULL, "send garbage, verify nothing"},
-	{"help", HELP, NULL, 0, 0, 0, NULL, "this text"},
+	{"json", 0, OPTION_STRING, "FILE", AT(json), 0, 0, NULL, "write the figures there as well"},
+	{"no-check", 0, OPTION_OFF, NULL, AT(check), 0, 0, NULL, "send garbage, verify nothing"},
+	{"help", 0, OPTION_HELP, NULL, 0, 0, 0, NULL, "this text"},
 };
-
-enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 
 static const char intro[] =
 	"netbench - drive an NCCL net plugin as NCCL does, without NCCL or a GPU, and time it\n"
@@ -108,28 +95,6 @@ static const char notes[] =
 	"  3  bad usage, or netbench itself could not do its work: a rank did not come\n"
 	"  128+N  interrupted by signal N\n";
 
-static void help(void)
-{
-	char left[32], limits[64];
-
-	fputs(intro, stdout);
-	for (const struct option_row *o = rows; o < rows + ROWS; o++) {
-		snprintf(left, sizeof(left), "--%s %s", o->name, o->value ? o->value : "");
-		limits[0] = 0;
-		if (o->kind == NUMBER)
-			snprintf(limits, sizeof(limits), " [%" PRIu64 "..%" PRIu64 "]", o->min,
-				 o->max);
-		else if (o->kind == SIZE)
-			snprintf(limits, sizeof(limits), " [%" PRIu64 "..%" PRIu64 "G]", o->min,
-				 o->max / GIB);
-		printf("  %-16s %s%s", left, o->text, limits);
-		if (o->preset)
-			printf(" (default %s)", o->preset);
-		putchar('\n');
-	}
-	fputs(notes, stdout);
-}
-
 /* An address that others can connect to. */
 static int endpoint_parse(const char *text, struct sockaddr_in *addr)
 {
@@ -148,41 +113,15 @@ static int endpoint_parse(const char *text, struct sockaddr_in *addr)
 	return 0;
 }
 
-static int option_set(struct nb_options *opt, const struct option_row *o, const char *text)
+static int root_parse(struct nb_options *opt)
 {
-	char *field = (char *)opt + o->at;
-	uint64_t value;
-	int rc;
+	int rc = opt->where ? endpoint_parse(opt->where, &opt->root) : 0;
 
-	switch (o->kind) {
-	case STRING:
-		memcpy(field, &text, sizeof(text));
-		return 0;
-	case ENDPOINT:
-		rc = endpoint_parse(text, (struct sockaddr_in *)field);
-		if (rc)
-			host_err("--%s %s: must be IPv4:PORT, an address of rank 0's host and a "
-				 "port of 1 to 65535",
-				 o->name, text);
-		return rc;
-	case OFF:
-		*(bool *)field = false;
-		return 0;
-	default:
-		break;
-	}
-	rc = o->kind == SIZE ? parse_size(text, &value) : parse_number(text, &value);
-	if (rc == -EINVAL) {
-		host_err("--%s %s: not a %s", o->name, text,
-			 o->kind == SIZE ? "size like 8, 64K, 1M or 2G" : "number");
-		return -EINVAL;
-	}
-	if (rc || value < o->min || value > o->max) {
-		host_err("--%s %s: must be %" PRIu64 " to %" PRIu64, o->name, text, o->min, o->max);
-		return -EINVAL;
-	}
-	memcpy(field, &value, sizeof(value));
-	return 0;
+	if (rc)
+		host_err("--root %s: must be IPv4:PORT, an address of rank 0's host and a port of "
+			 "1 to 65535",
+			 opt->where);
+	return rc;
 }
 
 /* ---- ranks ---- */
@@ -275,52 +214,25 @@ static int options_check(const struct nb_options *opt)
 	return 0;
 }
 
-static void options_preset(struct nb_options *opt)
+int nb_options_parse(struct nb_options *opt, int argc, char **argv)
 {
+	static const struct options options = {
+		.rows = rows,
+		.count = sizeof(rows) / sizeof(rows[0]),
+		.intro = intro,
+		.notes = notes,
+	};
+	int rc;
+
 	*opt = (struct nb_options){
 		.check = true,
 		.dev = NB_DEV_BY_RANK,
 		.rank = NB_RANK_UNKNOWN,
 	};
-	for (const struct option_row *o = rows; o < rows + ROWS; o++) {
-		if (o->preset)
-			option_set(opt, o, o->preset);
-	}
-}
-
-int nb_options_parse(struct nb_options *opt, int argc, char **argv)
-{
-	struct option longs[ROWS + 1] = {{0}};
-	int at, rc;
-
-	for (int i = 0; i < ROWS; i++) {
-		longs[i].name = rows[i].name;
-		longs[i].has_arg = rows[i].value ? required_argument : no_argument;
-	}
-	options_preset(opt);
-	opterr = 0;
-	for (;;) {
-		int c = getopt_long(argc, argv, "", longs, &at);
-
-		if (c < 0)
-			break;
-		if (c) {
-			host_err("%s: unknown option or value missing; --help lists them",
-				 argv[optind - 1]);
-			return -EINVAL;
-		}
-		if (rows[at].kind == HELP) {
-			help();
-			return 1;
-		}
-		if (option_set(opt, &rows[at], optarg))
-			return -EINVAL;
-	}
-	if (optind < argc) {
-		host_err("%s: what is that? Values belong to options; --help lists them",
-			 argv[optind]);
-		return -EINVAL;
-	}
-	rc = options_check(opt);
+	rc = options_parse(&options, opt, argc, argv);
+	if (!rc)
+		rc = root_parse(opt);
+	if (!rc)
+		rc = options_check(opt);
 	return rc ? rc : ranks_settle(opt);
 }

@@ -23,6 +23,7 @@ struct nb_options {
 	uint64_t dev;      /* NB_DEV_BY_RANK, or the device of all ranks */
 	uint64_t timeout;  /* s */
 	bool check;
+	const char *where;       /* root as text; NULL: none */
 	struct sockaddr_in root; /* port 0: all ranks are started here */
 	uint64_t rank;           /* with root: the one to start */
 };
