@@ -40,7 +40,7 @@ host    := $(call objs,tools/host/*.c) $(common)
 
 all: ## libraries and tools, into build/
 all: $(O)/libsrd.a $(O)/libsrd.so $(O)/libnccl-net-efa.so $(O)/libnccl-net.so \
-     $(O)/libsoftefa.so $(O)/softefa $(O)/softefa.1 $(O)/netbench
+     $(O)/libsoftefa.so $(O)/softefa $(O)/softefa.1 $(O)/netbench $(O)/srd-pingpong
 
 $(O)/obj/%.o: %.c | $(efadv)
 	@echo "  CC    $<"; mkdir -p $(@D)
@@ -66,6 +66,8 @@ $(O)/softefa.1: docs/softefa.1.in scripts/manual.sh $(O)/softefa
 $(O)/obj/tools/%.o: override CPPFLAGS += -Itools
 $(O)/netbench: $(call objs,tools/netbench/*.c) $(host)
 	$(call link,,-lm)
+$(O)/srd-pingpong: $(O)/obj/tools/srd-pingpong.o $(common) $(O)/libsrd.a
+	$(call link,$(rpath))
 # Subjects for netbench; tcpnet-vN exports no table newer than N.
 $(O)/obj/tests/plugins/tables-v%.o: tests/plugins/tables.c
 	@mkdir -p $(@D)
