@@ -25,15 +25,21 @@ struct srd_ah_cache {
 	unsigned long entries;
 };
 
-struct srd_ah_cache *srd_ah_cache_open(struct ibv_pd *pd)
+int srd_ah_cache_open(struct srd_ah_cache **out, struct ibv_pd *pd)
 {
 	struct srd_ah_cache *cache = calloc(1, sizeof(*cache));
+	int rc;
 
 	if (!cache)
-		return NULL;
+		return srd_failed(pd->context, "calloc", ENOMEM, ": %zu bytes", sizeof(*cache));
+	rc = pthread_mutex_init(&cache->lock, NULL);
+	if (rc) {
+		free(cache);
+		return srd_failed(pd->context, "pthread_mutex_init", rc, "%s", "");
+	}
 	cache->pd = pd;
-	pthread_mutex_init(&cache->lock, NULL);
-	return cache;
+	*out = cache;
+	return 0;
 }
 
 static struct entry **find_locked(struct srd_ah_cache *cache, const union ibv_gid *gid)
@@ -67,7 +73,7 @@ static int add_locked(struct srd_ah_cache *cache, const union ibv_gid *gid, stru
 	int rc;
 
 	if (!e)
-		return -ENOMEM;
+		return srd_failed(cache->pd->context, "calloc", ENOMEM, ": %zu bytes", sizeof(*e));
 	e->ah = create(cache->pd, gid);
 	if (!e->ah) {
 		rc = srd_failed(cache->pd->context, "ibv_create_ah", errno,

@@ -10,8 +10,8 @@
 
 #include "srd.h"
 
-/* NULL with errno. */
-struct srd_ah_cache *srd_ah_cache_open(struct ibv_pd *pd);
+/* *@cache is written on success only. */
+int srd_ah_cache_open(struct srd_ah_cache **cache, struct ibv_pd *pd);
 void srd_ah_cache_close(struct srd_ah_cache *cache);
 
 /* Both from any thread. Each get is undone by a put of the same GID. */

@@ -71,6 +71,16 @@ static void load(void)
 		loaded = failed("cuInit", error);
 }
 
+/* What was done is done, whether the mode can be given back or not. */
+static int leave(int mode, int rc)
+{
+	int error = cu.cuThreadExchangeStreamCaptureMode(&mode);
+
+	if (error)
+		failed("cuThreadExchangeStreamCaptureMode", error);
+	return rc;
+}
+
 /*
  * Load, look for a context, and let the capture of a stream, which forbids some calls, not mind
  * what follows. *@mode is for leave().
@@ -91,17 +101,11 @@ static int enter(int *mode)
 	error = cu.cuCtxGetCurrent(&ctx);
 	if (!error && ctx)
 		return 0;
-	cu.cuThreadExchangeStreamCaptureMode(mode);
+	leave(*mode, 0);
 	if (error)
 		return failed("cuCtxGetCurrent", error);
 	srd_warn("this thread has no CUDA context current");
 	return -ENXIO;
-}
-
-static int leave(int mode, int rc)
-{
-	cu.cuThreadExchangeStreamCaptureMode(&mode);
-	return rc;
 }
 
 /* ---- what the device can ---- */
@@ -148,8 +152,8 @@ int srd_cuda_query(struct srd_cuda_attr *attr)
 
 /* ---- export ---- */
 
-/* Why the driver did not like the range: does it leave its allocation? */
-static int refused(uint64_t ptr, size_t len, int error)
+/* Why the driver did not like the range: does it leave its allocation? Else said at @level. */
+static int refused(uint64_t ptr, size_t len, int error, enum srd_log_level level)
 {
 	uint64_t base = 0;
 	size_t size = 0;
@@ -160,13 +164,14 @@ static int refused(uint64_t ptr, size_t len, int error)
 			 (unsigned long long)ptr, size, (unsigned long long)base);
 		return -EINVAL;
 	}
-	srd_info("cuMemGetHandleForAddressRange: %s (%d), %zu bytes at %#llx", name_of(error),
-		 error, len, (unsigned long long)ptr);
+	srd_log(level, "cuMemGetHandleForAddressRange: %s (%d), %zu bytes at %#llx", name_of(error),
+		error, len, (unsigned long long)ptr);
 	/* It lies in the allocation: what is invalid is to export it. */
 	return error == CU_INVALID_VALUE ? -EOPNOTSUPP : errno_of(error);
 }
 
-static int export(uint64_t ptr, size_t len, int *fd, uint64_t *offset)
+static int export_range(uint64_t ptr, size_t len, int *fd, uint64_t *offset,
+			enum srd_log_level level)
 {
 	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), start = ptr & ~(page - 1), end;
 	int error;
@@ -180,18 +185,23 @@ static int export(uint64_t ptr, size_t len, int *fd, uint64_t *offset)
 	end = (ptr + len + page - 1) & ~(page - 1);
 	error = cu.cuMemGetHandleForAddressRange(fd, start, end - start, CU_RANGE_DMA_BUF_FD, 0);
 	if (error)
-		return refused(ptr, len, error);
+		return refused(ptr, len, error, level);
 	*offset = ptr - start;
 	return 0;
 }
 
-int srd_cuda_export(uint64_t ptr, size_t len, int *fd, uint64_t *offset)
+static int export(uint64_t ptr, size_t len, int *fd, uint64_t *offset, enum srd_log_level level)
 {
 	int mode, rc = enter(&mode);
 
 	*fd = -1;
 	*offset = 0;
-	return rc ? rc : leave(mode, export(ptr, len, fd, offset));
+	return rc ? rc : leave(mode, export_range(ptr, len, fd, offset, level));
+}
+
+int srd_cuda_export(uint64_t ptr, size_t len, int *fd, uint64_t *offset)
+{
+	return export(ptr, len, fd, offset, SRD_LOG_WARN);
 }
 
 /* ---- registration ---- */
@@ -202,7 +212,8 @@ static int register_export(struct srd_mr *mr, struct srd_pd *pd, uint64_t ptr, s
 	uint64_t offset;
 	int fd, rc;
 
-	rc = srd_cuda_export(ptr, len, &fd, &offset);
+	/* There is another way yet: no warning. */
+	rc = export(ptr, len, &fd, &offset, SRD_LOG_INFO);
 	if (rc)
 		return rc;
 	rc = srd_mr_init_dmabuf(mr, pd, fd, offset, len, ptr, access);

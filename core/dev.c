@@ -181,9 +181,10 @@ static int open_named(const char *name, struct ibv_context **out)
 
 	list = list_get(&n);
 	if (!list) {
-		srd_err("%s: no such device: ibv_get_device_list: %s (%d)", name, strerror(errno),
-			errno);
-		return -ENODEV;
+		rc = errno ? errno : EIO;
+		srd_err("%s: ibv_get_device_list: %s (%d)", name, strerror(rc), rc);
+		/* No kernel module, no device. */
+		return rc == ENOSYS ? -ENODEV : -rc;
 	}
 	for (int i = 0; i < n; i++) {
 		if (strcmp(list[i]->name, name))

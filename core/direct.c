@@ -35,14 +35,16 @@ int srd_cq_direct_init(struct srd_cq *cq, const struct srd_dev *dev)
 	}
 	r = calloc(1, sizeof(*r));
 	if (!r)
-		return -ENOMEM;
+		return srd_failed(dev->ibv, "calloc", ENOMEM, ": %zu bytes", sizeof(*r));
 	cq->direct = r;
 	r->doorbell = ring.doorbell;
 	r->free = malloc(n * sizeof(*r->free));
 	r->slot = calloc(n, sizeof(*r->slot));
 	if (!r->free || !r->slot) {
+		const char *call = r->free ? "calloc" : "malloc";
+
 		srd_cq_direct_fini(cq);
-		return -ENOMEM;
+		return srd_failed(dev->ibv, call, ENOMEM, ": slots of %u completions", n);
 	}
 	/* The last ones are taken first: start with the low numbers. */
 	for (r->nfree = 0; r->nfree < n; r->nfree++)
@@ -78,7 +80,7 @@ int srd_qp_direct_init(struct srd_qp *qp, struct srd_cq *send_cq, struct srd_cq 
 	}
 	r = calloc(1, sizeof(*r));
 	if (!r)
-		return -ENOMEM;
+		return srd_failed(qp->ibv->context, "calloc", ENOMEM, ": %zu bytes", sizeof(*r));
 	r->send_cq = send_cq->direct;
 	r->recv_cq = recv_cq->direct;
 	r->sq = sq.buffer;

@@ -41,7 +41,7 @@ int srd_mr_init(struct srd_mr *mr, struct srd_pd *pd, void *addr, size_t len, in
 	/* iova2 drops the optional access flags that an older kernel would refuse. */
 	mr->ibv = srd_ibv.reg_mr_iova2(pd->ibv, addr, len, start, (unsigned)access);
 	if (!mr->ibv)
-		return reg_failed(pd, "ibv_reg_mr", len, access, errno);
+		return reg_failed(pd, "ibv_reg_mr_iova2", len, access, errno);
 	finish(mr, start, len);
 	return 0;
 }

@@ -20,11 +20,9 @@ int srd_pd_init(struct srd_pd *pd, struct srd_dev *dev)
 		goto fail;
 	}
 	pd->dev = dev;
-	pd->ahs = srd_ah_cache_open(pd->ibv);
-	if (!pd->ahs) {
-		rc = -ENOMEM;
+	rc = srd_ah_cache_open(&pd->ahs, pd->ibv);
+	if (rc)
 		goto fail;
-	}
 	return 0;
 fail:
 	srd_pd_fini(pd);

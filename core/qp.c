@@ -84,7 +84,8 @@ static int create(struct srd_qp *qp, struct ibv_context *ctx, const struct srd_q
 		qp->ibv = srd_dv_create_srd(ctx, init, flags, attr->sl);
 	if (qp->ibv)
 		return 0;
-	return srd_failed(ctx, "create QP", errno,
+	return srd_failed(ctx, attr->type == SRD_QP_UD ? "ibv_create_qp_ex" : "efadv_create_qp_ex",
+			  errno,
 			  ": send %u x %u (max %u x %u), receive %u x %u (max %u x %u), inline %u"
 			  " (max %u), max %u QPs",
 			  asked.max_send_wr, asked.max_send_sge, qp->dev->attr.max_sq_wr,
