@@ -12,7 +12,7 @@
 
 int srd_channel_init(struct srd_channel *ch, struct srd_dev *dev)
 {
-	int rc;
+	int flags, rc;
 
 	memset(ch, 0, sizeof(*ch));
 	errno = 0;
@@ -21,7 +21,8 @@ int srd_channel_init(struct srd_channel *ch, struct srd_dev *dev)
 		return srd_failed(dev->ibv, "ibv_create_comp_channel", errno, "%s", "");
 	ch->fd = ch->ibv->fd;
 	/* What poll() saw may be gone: another thread, or a CQ that was destroyed meanwhile. */
-	if (fcntl(ch->fd, F_SETFL, fcntl(ch->fd, F_GETFL) | O_NONBLOCK) == 0)
+	flags = fcntl(ch->fd, F_GETFL);
+	if (flags >= 0 && fcntl(ch->fd, F_SETFL, flags | O_NONBLOCK) == 0)
 		return 0;
 	rc = srd_failed(dev->ibv, "fcntl", errno, ": O_NONBLOCK of a completion channel");
 	srd_channel_fini(ch);

@@ -248,15 +248,32 @@ int srd_qp_to_rts(struct srd_qp *qp, uint32_t psn, int rnr_retry)
 	return rc;
 }
 
+/* Nothing was posted yet, so that the rings are still as the device finds them after RESET. */
+static void back_to_reset(struct srd_qp *qp, uint32_t qkey)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
+
+	modify(qp, &attr, 0);
+	qp->qkey = qkey;
+	if (qp->direct)
+		qp->direct->receives = false;
+}
+
 int srd_qp_prepare(struct srd_qp *qp, uint32_t qkey, int rnr_retry)
 {
 	int rc = rnr_retry == SRD_RNR_DEFAULT ? 0 : check_rnr_retry(qp, rnr_retry);
+	uint32_t before = qp->qkey;
 
 	if (rc == 0)
 		rc = srd_qp_to_init(qp, qkey);
+	if (rc)
+		return rc;
+	rc = srd_qp_to_rtr(qp);
 	if (rc == 0)
-		rc = srd_qp_to_rtr(qp);
-	return rc ? rc : srd_qp_to_rts(qp, 0, rnr_retry);
+		rc = srd_qp_to_rts(qp, 0, rnr_retry);
+	if (rc)
+		back_to_reset(qp, before);
+	return rc;
 }
 
 static void show(const struct srd_dv_wq *wq, struct srd_ring *ring)

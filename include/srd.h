@@ -333,7 +333,7 @@ void srd_qp_fini(struct srd_qp *qp);
 int srd_qp_to_init(struct srd_qp *qp, uint32_t qkey);
 int srd_qp_to_rtr(struct srd_qp *qp);
 int srd_qp_to_rts(struct srd_qp *qp, uint32_t psn, int rnr_retry);
-/* All three, with a PSN of 0. */
+/* All three, with a PSN of 0; when one fails, back to RESET. */
 int srd_qp_prepare(struct srd_qp *qp, uint32_t qkey, int rnr_retry);
 
 /* The rings of @qp, either may be NULL. -EOPNOTSUPP: libefa < 59. */
