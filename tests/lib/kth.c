@@ -4,7 +4,10 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,14 +136,14 @@ static long call(const struct foreign *f, long a, long b, long c, long d, long e
 	return now ? fail(f) : result;
 }
 
-/* What is reached through a context. X(field, result) */
+/* What is reached through a context. X(name, result, where it is) */
 #define CONTEXT_OPS(X) \
-	X(query_port, int) \
-	X(alloc_td, struct ibv_td *) \
-	X(dealloc_td, int) \
-	X(alloc_parent_domain, struct ibv_pd *) \
-	X(create_qp_ex, struct ibv_qp *) \
-	X(create_cq_ex, struct ibv_cq_ex *)
+	X(query_port, int, verbs->query_port) \
+	X(alloc_td, struct ibv_td *, verbs->alloc_td) \
+	X(dealloc_td, int, verbs->dealloc_td) \
+	X(alloc_parent_domain, struct ibv_pd *, verbs->alloc_parent_domain) \
+	X(create_qp_ex, struct ibv_qp *, verbs->create_qp_ex) \
+	X(req_notify_cq, int, ctx->ops.req_notify_cq)
 
 /* Of each an index, a stand-in and a row; the tables of the core say which there are. */
 #define INDEX(name)            AT_##name,
@@ -175,7 +178,7 @@ CONTEXT_OPS(OP_STAND_IN)
 #define IBV_ROW(name, needed, result, args)   ROW(ibv_##name, "ibv_" #name, result)
 #define EFADV_ROW(name, needed, result, args) ROW(efadv_##name, "efadv_" #name, result)
 #define CUDA_ROW(name, needed, args)          ROW(name, #name, int)
-#define OP_ROW(name, result)                  ROW(op_##name, "ibv_" #name, result)
+#define OP_ROW(name, result, at)              ROW(op_##name, "ibv_" #name, result)
 
 static struct foreign foreign[FOREIGN] = {SRD_IBV_SYMS(IBV_ROW) SRD_EFADV_SYMS(EFADV_ROW)
 						  SRD_CUDA_SYMS(CUDA_ROW) CONTEXT_OPS(OP_ROW)};
@@ -196,7 +199,7 @@ static void hook_context(struct ibv_context *ctx)
 {
 	struct verbs_context *verbs = verbs_get_ctx(ctx);
 
-#define HOOK(name, result) hook(&foreign[AT_op_##name], &verbs->name);
+#define HOOK(name, result, at) hook(&foreign[AT_op_##name], &(at));
 	CONTEXT_OPS(HOOK)
 }
 
@@ -252,6 +255,24 @@ int __wrap_fclose(FILE *f)
 int __wrap_pthread_mutex_init(pthread_mutex_t *lock, const pthread_mutexattr_t *attr)
 {
 	return FAILS(pthread_mutex_init, ENOMEM) ? ENOMEM : __real_pthread_mutex_init(lock, attr);
+}
+
+int __wrap_fcntl(int fd, int cmd, ...)
+{
+	va_list args;
+	long arg;
+
+	va_start(args, cmd);
+	arg = va_arg(args, long); /* as long as a pointer; what is not there is not read by it */
+	va_end(args);
+	errno = EMFILE;
+	return FAILS(fcntl, EMFILE) ? -1 : __real_fcntl(fd, cmd, arg);
+}
+
+int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+	errno = ENOMEM;
+	return FAILS(poll, ENOMEM) ? -1 : __real_poll(fds, n, timeout_ms);
 }
 
 void *__wrap_dlopen(const char *name, int flags)

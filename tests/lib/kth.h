@@ -17,7 +17,9 @@ enum { KTH_ERRNO = 122 }; /* EDQUOT: what failing verbs say, and nothing here sa
 
 /* Of the C library: those that can fail and those that undo them. */
 #define KTH_LIBC(X) \
-	X(malloc) X(calloc) X(free) X(fopen) X(fclose) X(dlopen) X(dlsym) X(pthread_mutex_init)
+	X(malloc) \
+	X(calloc) \
+	X(free) X(fopen) X(fclose) X(dlopen) X(dlsym) X(pthread_mutex_init) X(fcntl) X(poll)
 
 struct kth {
 	const char *call; /* that was made to fail; NULL: there were fewer than k */
