@@ -88,6 +88,7 @@ $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netbench*.c)): | $(netb
 $(O)/obj/tests/unit/%.o: override CPPFLAGS += -Itools
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/plugin*.c)): | $(O)/libnccl-net-efa.so
 $(O)/unit/tools_payload: $(O)/obj/tools/netbench/reduce.o
+$(O)/obj/tests/lib/%.o: override CPPFLAGS += -DFIXTURES='"$(CURDIR)/tests/fixtures"'
 # For tests only; softefa.a is the adapter without what stands before the C library.
 $(O)/test/lib.a: $(call objs,tests/lib/*.c) $(host)
 	$(archive)

@@ -166,20 +166,11 @@ static void set_link(struct srd_pci *pci, const char *dir)
 /* @link: the folder, or a symbolic link to it. */
 static void describe(const char *link, struct srd_pci *out)
 {
-	char path[PATH_MAX], target[PATH_MAX];
+	char path[PATH_MAX];
 	struct address a;
-	ssize_t n;
 
 	memset(out, 0, sizeof(*out));
-	if (!realpath(link, path)) {
-		/* What it points to is hidden: its name is not. */
-		n = readlink(link, target, sizeof(target) - 1);
-		target[n > 0 ? n : 0] = '\0';
-		path[0] = '\0';
-	} else {
-		snprintf(target, sizeof(target), "%s", path);
-	}
-	if (parse_address(last_part(target), &a)) {
+	if (realpath(link, path) && parse_address(last_part(path), &a)) {
 		print_address(out->bus_id, sizeof(out->bus_id), &a);
 		if (strlen(path) < sizeof(out->path))
 			strcpy(out->path, path);

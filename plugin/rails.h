@@ -39,7 +39,7 @@ struct net_rail_group {
 	int nrails;
 	int rail[NET_MAX_RAILS]; /* indices of the EFAs, in the order of their addresses */
 	/* What NCCL is told. The strings of rail 0 must outlive the group. */
-	char name[72];        /* unique on the node: "rdmap79s0", or "rdmap79s0+3" for four */
+	char name[80];        /* unique on the node: "rdmap79s0", or "rdmap79s0+3" for four */
 	const char *pci_path; /* of rail 0; NULL: unknown */
 	uint64_t guid;        /* of rail 0: equal ones would be taken for ports of one card */
 	uint32_t speed_mbps;  /* of all */
