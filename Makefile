@@ -106,6 +106,8 @@ $(O)/conformance/%: $(O)/obj/tests/conformance/%.o $(O)/test/lib.a
 	$(call link,$(rpath),-lcriterion)
 $(O)/gpu/%: $(O)/obj/tests/gpu/%.o $(O)/libsrd.a
 	$(call link,$(rpath))
+$(O)/peers/%: $(O)/obj/tests/peers/%.o $(O)/libsrd.a
+	$(call link,$(rpath))
 $(O)/stress/%: $(O)/obj/tests/stress/%.o $(parts)
 	$(call link,$(rpath))
 $(O)/soak/%: $(O)/obj/tests/soak/%.o $(O)/test/lib.a
@@ -172,7 +174,7 @@ demo: all ## move verified data on software devices, show it
 	$(Q)BUILD=$(O) RDMA_CORE=$(RDMA_CORE) scripts/demo.sh
 deps: ## install packages and rdma-core >= 59 (as root or with sudo)
 	$(Q)scripts/deps.sh
-check-peers: all ## other projects' programs on softefa; PEERS="perftest ..." for some
+check-peers: all $(call progs,peers) ## other projects' programs on softefa; PEERS="perftest ..." for some
 	$(Q)scripts/deps.sh peers
 	$(Q)BUILD=$(O) scripts/peers.sh $(PEERS)
 lint: ## shellcheck, clang-format
