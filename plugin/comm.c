@@ -10,8 +10,10 @@
 
 #include "cm.h"
 #include "log.h"
+#include "mover.h"
+#include "param.h"
 
-enum { RINGS_RETIRED_MAX = 128 }; /* 4 KiB each */
+enum { RINGS_RETIRED_MAX = 128 }; /* 16 KiB each */
 
 /* ---- open ---- */
 
@@ -43,6 +45,7 @@ static void *comm_new(size_t size, enum net_comm_kind kind)
 		return NULL;
 	memset(c, 0, size);
 	c->kind = kind;
+	c->mover = &net_write;
 	return c;
 }
 
@@ -71,7 +74,8 @@ int net_send_open(struct net_engine *e, uint32_t conn_id, const struct proto_han
 	s->conn_id = conn_id;
 	s->next_seq = 1;
 	s->free = ~0ull;
-	for (int i = 0; i < NET_MAX_SENDS; i++)
+	s->min_stripe = (uint32_t)net_param()->min_stripe;
+	for (int i = 0; i < NET_MAX_REQS; i++)
 		s->req[i].comm = &s->c;
 	net_owner_enter(&e->owner);
 	link_in(e, &s->c);
@@ -104,7 +108,8 @@ int net_send_start(struct net_send *s, const struct proto_resp *resp)
 		srd_peer_fini(&s->c.peer[--s->c.nrails]);
 	s->peer_id = resp->comm_id;
 	s->scratch_addr = resp->scratch_addr;
-	s->wr = (struct srd_wr){.to = &s->c.peer[0], .op = IBV_WR_RDMA_WRITE_WITH_IMM, .nsge = 1};
+	s->wr = (struct srd_wr){.op = IBV_WR_RDMA_WRITE_WITH_IMM, .nsge = 1};
+	s->started = true;
 	return 0;
 }
 
@@ -113,17 +118,10 @@ static void prepare_lines(struct net_recv *r, const struct proto_req *req)
 {
 	struct proto_cts *line = r->mirror->mem;
 
-	for (int i = 0; i < NET_RING_ENTRIES; i++) {
+	for (int i = 0; i < NET_RING_ENTRIES; i++)
 		line[i].conn_id = req->conn_id;
-		line[i].n = 1;
-	}
-	r->wr = (struct srd_wr){
-		.to = &r->c.peer[0],
-		.sge[0] = {.length = sizeof(*line), .lkey = r->mirror->lkey[0]},
-		.rkey = req->ring_rkey[0],
-		.op = IBV_WR_RDMA_WRITE,
-		.nsge = 1,
-	};
+	memcpy(r->ring_rkey, req->ring_rkey, sizeof(r->ring_rkey));
+	r->wr = (struct srd_wr){.op = IBV_WR_RDMA_WRITE, .nsge = 1};
 }
 
 static int recv_setup(struct net_engine *e, struct net_recv *r, const struct proto_req *req)
@@ -155,7 +153,9 @@ int net_recv_open(struct net_engine *e, const struct proto_req *req, struct net_
 	r->next_seq = 1;
 	r->ring_mask = req->ring_entries - 1u;
 	r->ring_addr = req->ring_addr;
-	for (int i = 0; i < NET_RING_ENTRIES; i++)
+	r->nslots = req->ring_entries < NET_RING_ENTRIES ? req->ring_entries : NET_RING_ENTRIES;
+	r->slots_free = r->nslots;
+	for (int i = 0; i < NET_MAX_REQS; i++)
 		r->req[i].comm = &r->c;
 	net_owner_enter(&e->owner);
 	link_in(e, &r->c);
@@ -172,14 +172,14 @@ int net_recv_open(struct net_engine *e, const struct proto_req *req, struct net_
 /* ---- fail ---- */
 
 /* The queue pair that what failed was posted to: until its answer came, a send comm has none. */
-static uint32_t local_qpn(const struct net_comm *c)
+static uint32_t local_qpn(const struct net_comm *c, int r)
 {
-	const struct net_rail *rail = &c->engine->rail[0];
+	const struct net_rail *rail = &c->engine->rail[r];
 
 	if (c->kind == NET_RECV)
 		return rail->ctrl.ibv->qp_num;
-	return ((const struct net_send *)c)->wr.to ? rail->data.ibv->qp_num
-						   : c->engine->dev->cm->qp.ibv->qp_num;
+	return ((const struct net_send *)c)->started ? rail->data.ibv->qp_num
+						     : c->engine->dev->cm->qp.ibv->qp_num;
 }
 
 /* "device GID qp 17" */
@@ -193,10 +193,10 @@ static void side_text(char *out, size_t len, const char *dev, const union ibv_gi
 	snprintf(out, len, "%s %s qp %u", dev, text, qpn);
 }
 
-void net_comm_fail(struct net_comm *c, int err, const char *what, const struct srd_wc *wc)
+void net_comm_fail(struct net_comm *c, int err, const char *what, int rail, const struct srd_wc *wc)
 {
-	const struct srd_peer *peer = &c->peer[0];
-	const struct net_dev *dev = c->engine->dev;
+	const struct srd_peer *peer = &c->peer[rail];
+	const struct net_nic *nic = &c->engine->dev->nic[rail];
 	char here[128], there[128];
 
 	if (c->err)
@@ -204,7 +204,7 @@ void net_comm_fail(struct net_comm *c, int err, const char *what, const struct s
 	c->err = err;
 	if (c->closed)
 		return; /* nobody is interested any more */
-	side_text(here, sizeof(here), dev->name, &dev->nic[0].dev.attr.gid, local_qpn(c));
+	side_text(here, sizeof(here), nic->name, &nic->dev.attr.gid, local_qpn(c, rail));
 	side_text(there, sizeof(there), "remote", &peer->gid, peer->qpn);
 	if (wc)
 		net_warn("NET/EFA: %s failed: %s (status %u); %s, %s. %s", what,
@@ -216,9 +216,9 @@ void net_comm_fail(struct net_comm *c, int err, const char *what, const struct s
 
 /* ---- close ---- */
 
-static bool any_open(const struct net_req *req, int n)
+static bool any_open(const struct net_req *req)
 {
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < NET_MAX_REQS; i++)
 		if (req[i].in_use && req[i].to_come)
 			return true;
 	return false;
@@ -228,8 +228,8 @@ static bool aborted(const struct net_comm *c)
 {
 	if (c->err)
 		return true;
-	return c->kind == NET_SEND ? any_open(((const struct net_send *)c)->req, NET_MAX_SENDS)
-				   : any_open(((const struct net_recv *)c)->req, NET_RING_ENTRIES);
+	return any_open(c->kind == NET_SEND ? ((const struct net_send *)c)->req
+					    : ((const struct net_recv *)c)->req);
 }
 
 static void recv_fini(struct net_engine *e, struct net_recv *r)

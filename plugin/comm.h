@@ -14,6 +14,8 @@
 
 enum net_comm_kind { NET_SEND, NET_RECV };
 
+struct net_mover;
+
 /* First member of both kinds. */
 struct net_comm {
 	enum net_comm_kind kind;
@@ -21,6 +23,7 @@ struct net_comm {
 	bool closed;
 	uint32_t under_way; /* posted work requests that have not completed */
 	struct net_engine *engine;
+	const struct net_mover *mover;
 	struct net_comm *next, *prev; /* of the engine */
 	int nrails;
 	struct srd_peer peer[NET_MAX_RAILS]; /* where it writes: to data or control queue pairs */
@@ -29,13 +32,14 @@ struct net_comm {
 /* A request of NCCL. Its address with a kind in the low bits is the wr_id of its work requests. */
 struct net_req {
 	_Alignas(64) struct net_comm *comm;
-	uint32_t bytes;  /* of the message */
-	uint8_t to_come; /* 0: done */
+	uint32_t bytes;  /* of a sent message */
+	uint8_t to_come; /* pieces of a send, buffers of a receive; 0: done */
 	bool in_use;     /* from isend or irecv until test has said done */
 	/* receives */
-	uint8_t got;       /* a bit per piece that is here */
-	bool from_reserve; /* whose promise it uses */
-	bool cts_under_way;
+	uint8_t n;             /* buffers */
+	uint8_t from_reserve;  /* how many of their promises are the comm's own */
+	uint8_t cts_under_way; /* writes of their lines */
+	uint16_t slot;         /* of the first */
 };
 
 enum { WR_DATA = 0, WR_CTS = 1, WR_RQ = 2, WR_KIND = 3 };
@@ -44,26 +48,47 @@ struct net_send {
 	struct net_comm c;
 	struct srd_wr wr;       /* of the data; what is the same for all messages is filled in */
 	uint32_t conn_id;       /* in lines for this comm */
-	uint32_t next_seq;      /* of the line it waits for */
+	bool started;           /* the peer has answered */
+	uint32_t min_stripe;    /* bytes of a piece, at least */
+	uint32_t next_seq;      /* of the first line of the group that sends now go to */
+	uint8_t group;          /* how many lines that is; 0: they are not all here */
+	uint8_t taken;          /* a bit per line of it that has its send */
 	struct net_block *ring; /* NET_RING_ENTRIES lines, written by the peer */
 	uint32_t peer_id;       /* its comm number */
 	uint64_t scratch_addr;  /* at the peer */
 	uint32_t scratch_rkey[NET_MAX_RAILS];
 	uint64_t free; /* a bit per request */
-	struct net_req req[NET_MAX_SENDS];
+	struct net_req req[NET_MAX_REQS];
 };
 
+/* A buffer of a posted receive. */
+struct net_slot {
+	uint32_t bytes; /* that are here */
+	uint8_t got;    /* a bit per piece that is here */
+	uint8_t req;    /* whose buffer it is */
+	bool open;      /* not all pieces are here */
+};
+
+/*
+ * Requests and slots are taken in turn: a receive that was not tested yet holds up those that come
+ * round to it. The slot of a buffer is the number of its line, modulo nslots.
+ */
 struct net_recv {
 	struct net_comm c;
-	struct srd_wr wr; /* of lines; likewise */
-	uint32_t id;      /* its number in immediates */
-	uint32_t next_seq;
-	uint32_t ring_mask; /* entries of the peer's ring, less 1 */
-	uint32_t reserve;   /* promises left without asking the engine */
-	uint64_t ring_addr; /* at the peer */
-	/* both by ring entry, modulo their size: never more are open */
-	struct net_block *mirror; /* the lines that are written there */
-	struct net_req req[NET_RING_ENTRIES];
+	struct srd_wr wr;             /* of lines; likewise */
+	uint32_t id;                  /* its number in immediates */
+	uint32_t next_seq;            /* of the next line */
+	uint32_t nslots;              /* what this side and the peer's ring both have */
+	uint32_t slots_free;          /* behind the last */
+	uint32_t req_first, req_next; /* oldest request that holds slots; next to use */
+	uint8_t next_rail;            /* for lines, and the first piece of data */
+	uint32_t reserve;             /* promises left without asking the engine */
+	uint32_t ring_mask;           /* entries of the peer's ring, less 1 */
+	uint64_t ring_addr;           /* at the peer */
+	uint32_t ring_rkey[NET_MAX_RAILS];
+	struct net_block *mirror; /* the lines that are written there, by slot */
+	struct net_req req[NET_MAX_REQS];
+	struct net_slot slot[NET_RING_ENTRIES];
 };
 
 /* The engine gets one user from its caller, given back when the comm is freed. Not entered. */
@@ -79,7 +104,8 @@ void net_comm_close(struct net_comm *c);
 /* Take it apart; nothing of it is under way. Entered. */
 void net_comm_free(struct net_comm *c);
 
-/* Latch an error and say so, once per comm. @wc may be NULL. */
-void net_comm_fail(struct net_comm *c, int err, const char *what, const struct srd_wc *wc);
+/* Latch an error and say so, once per comm. @rail: where; @wc may be NULL. */
+void net_comm_fail(struct net_comm *c, int err, const char *what, int rail,
+		   const struct srd_wc *wc);
 
 #endif

@@ -366,7 +366,7 @@ static int accept_sent(struct net_listen *l)
 		l->state = ANSWER_SEND;
 		return -EAGAIN;
 	default:
-		net_comm_fail(&l->recv->c, srd_wc_err(&l->mail.wc), "the answer to a connection",
+		net_comm_fail(&l->recv->c, srd_wc_err(&l->mail.wc), "the answer to a connection", 0,
 			      &l->mail.wc);
 		return srd_wc_err(&l->mail.wc);
 	}
@@ -511,13 +511,14 @@ static int connect_asked(struct net_conn *c)
 	struct net_comm *comm = &c->send->c;
 
 	if (c->answered && c->resp.refused) {
-		net_comm_fail(comm, -(int)c->resp.refused, "connect, refused by the peer:", NULL);
+		net_comm_fail(comm, -(int)c->resp.refused, "connect, refused by the peer:", 0,
+			      NULL);
 		return -ECONNREFUSED;
 	}
 	if (c->answered)
 		return net_send_start(c->send, &c->resp);
 	if (c->mail.state == MAIL_FAILED) {
-		net_comm_fail(comm, srd_wc_err(&c->mail.wc), "connect", &c->mail.wc);
+		net_comm_fail(comm, srd_wc_err(&c->mail.wc), "connect", 0, &c->mail.wc);
 		return srd_wc_err(&c->mail.wc);
 	}
 	if (c->mail.state == MAIL_REFUSED)
@@ -534,7 +535,7 @@ static int connect_step(struct net_cm *cm, struct net_conn *c)
 	if (!rc && c->state == CONN_ASKED)
 		rc = connect_asked(c);
 	if (rc == -EAGAIN && c->deadline_ms && now_ms() > c->deadline_ms) {
-		net_comm_fail(&c->send->c, -ETIMEDOUT, "connect, no answer:", NULL);
+		net_comm_fail(&c->send->c, -ETIMEDOUT, "connect, no answer:", 0, NULL);
 		return -ETIMEDOUT;
 	}
 	return rc;

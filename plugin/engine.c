@@ -116,7 +116,7 @@ void net_engine_poll_rail(struct net_engine *e, int r)
 	int n = srd_cq_poll(&rail->cq, wc, POLL_BATCH);
 
 	for (int i = 0; i < n; i++)
-		net_p2p_completed(e, rail, &wc[i]);
+		net_p2p_completed(e, r, &wc[i]);
 	if (rail->rq_missing >= RQ_BATCH)
 		rq_refill(e, rail, r);
 }

@@ -200,12 +200,12 @@ enum nccl_net_result net_send_to(void *send_comm, void *data, size_t size, int t
 enum nccl_net_result net_recv_from(void *recv_comm, int n, void **data, const size_t *sizes,
 				   const int *tags, void **mhandles, void **request)
 {
-	if (n != 1) {
+	if (n < 1 || n > NET_MAX_RECVS) {
 		*request = NULL;
 		net_warn("NET/EFA: a receive of %d buffers, the limit is %d", n, NET_MAX_RECVS);
 		return NCCL_NET_INVALID_USAGE;
 	}
-	return comm_result(net_irecv(recv_comm, data[0], sizes[0], tags[0], mhandles[0], request));
+	return comm_result(net_irecv(recv_comm, n, data, sizes, tags, mhandles, request));
 }
 
 /* What has arrived in host memory is visible: nothing to do. */

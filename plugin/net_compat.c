@@ -127,7 +127,7 @@ static enum nccl_net_result properties_v8(int dev, struct nccl_net_props_v8 *pro
 		.port = p.port,
 		.latency = p.latency,
 		.max_comms = p.max_comms,
-		.max_recvs = p.max_recvs,
+		.max_recvs = 1, /* what is known to work with NCCL of that time */
 		.device_type = p.device_type,
 		.device_version = p.device_version,
 	};

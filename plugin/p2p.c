@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The data path: the receiver writes a clear-to-send line into the sender's ring, the sender
- * writes the data straight into the receiver's buffer, with an immediate that says which receive
- * it is for. No order is assumed between any two of these.
+ * The data path: requests, and which send goes into which buffer. A receiver announces the buffers
+ * of a receive as lines in the sender's ring, in the order of its receives. Sends go into those of
+ * the oldest receive that has buffers left, each into the first free one with its tag, as NCCL's
+ * contract wants it; a send that finds none waits.
  */
 #include "p2p.h"
 
@@ -10,93 +11,115 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "mover.h"
+
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
-static struct proto_cts *line(struct net_block *ring, uint32_t entry)
-{
-	return (struct proto_cts *)ring->mem + entry;
-}
-
 /* ---- send ---- */
 
-/* The line that the next send may use, or NULL. */
-static const struct proto_cts *clear_to_send(const struct net_send *s, int tag)
+static const struct proto_cts *line(const struct net_send *s, uint32_t seq)
 {
-	const struct proto_cts *l = line(s->ring, (s->next_seq - 1) % NET_RING_ENTRIES);
+	return net_line(s->ring, seq, NET_RING_ENTRIES);
+}
+
+static bool is_here(const struct net_send *s, uint32_t seq)
+{
+	const struct proto_cts *l = line(s, seq);
 
 	/* acquire: seq is the last word that lands, the rest is read after it */
-	if (__atomic_load_n(&l->seq, __ATOMIC_ACQUIRE) != s->next_seq)
-		return NULL;
-	return likely(l->conn_id == s->conn_id && l->tag == (uint32_t)tag) ? l : NULL;
+	return __atomic_load_n(&l->seq, __ATOMIC_ACQUIRE) == seq && l->conn_id == s->conn_id;
 }
 
-static int post_data(struct net_send *s, struct net_req *req, const struct proto_cts *l,
-		     const void *data, const struct net_mr *mr)
+/* All lines of the group that comes next: they land in any order. */
+static __attribute__((noinline)) bool see_group(struct net_send *s)
 {
-	struct net_engine *e = s->c.engine;
-	struct srd_wr *wr = &s->wr;
+	uint32_t n = line(s, s->next_seq)->n;
 
-	wr->wr_id = (uintptr_t)req | WR_DATA;
-	wr->imm = proto_imm_pack(s->peer_id, (s->next_seq - 1) % NET_RING_ENTRIES, 0, 1);
-	wr->sge[0].length = req->bytes;
-	if (likely(req->bytes)) {
-		wr->sge[0].addr = (uintptr_t)data;
-		wr->sge[0].lkey = mr->lkey[0];
-		wr->raddr = l->addr;
-		wr->rkey = l->rkey[0];
-	} else {
-		/* The device checks address and key even then; NCCL does not vouch for them. */
-		wr->sge[0].addr = (uintptr_t)e->scratch->mem;
-		wr->sge[0].lkey = e->scratch->lkey[0];
-		wr->raddr = s->scratch_addr;
-		wr->rkey = s->scratch_rkey[0];
+	if (unlikely(n == 0 || n > NET_MAX_RECVS)) {
+		net_comm_fail(&s->c, -EPROTO, "a clear-to-send line", 0, NULL);
+		return false;
 	}
-	return srd_post(&e->rail[0].data, wr, 1);
+	for (uint32_t i = 1; i < n; i++)
+		if (!is_here(s, s->next_seq + i))
+			return false;
+	s->group = (uint8_t)n;
+	s->taken = 0;
+	return true;
 }
 
-static int send_entered(struct net_send *s, const struct proto_cts *l, void *data, size_t size,
-			const struct net_mr *mr, void **request)
+/* Which line of the group a send with @tag goes to, or -1. */
+static int match(const struct net_send *s, int tag)
 {
-	struct net_engine *e = s->c.engine;
-	struct net_req *req;
-	int slot, rc;
+	for (int i = 0; i < s->group; i++)
+		if (!(s->taken & 1u << i) &&
+		    line(s, s->next_seq + (uint32_t)i)->tag == (uint32_t)tag)
+			return i;
+	return -1;
+}
 
-	if (unlikely(!s->free || !e->rail[0].data_free)) {
-		net_engine_poll(e);
-		return s->c.err;
+static void take(struct net_send *s, int i)
+{
+	s->taken |= (uint8_t)(1u << i);
+	if (s->taken == (1u << s->group) - 1) {
+		s->next_seq += s->group;
+		s->group = 0;
 	}
-	slot = __builtin_ctzll(s->free);
-	req = &s->req[slot];
+}
+
+static int start_send(struct net_send *s, int i, void *data, size_t size, const struct net_mr *mr,
+		      void **request)
+{
+	uint32_t seq = s->next_seq + (uint32_t)i;
+	const struct proto_cts *l = line(s, seq);
+	struct net_req *req = &s->req[__builtin_ctzll(s->free)];
+	int rc;
+
 	req->bytes = size < l->len ? (uint32_t)size : l->len;
-	rc = post_data(s, req, l, data, mr);
+	req->to_come = 0;
+	rc = s->c.mover->send(s, req, l, seq, data, mr);
+	if (rc == -EAGAIN)
+		return rc;
 	if (unlikely(rc)) {
-		net_comm_fail(&s->c, rc, "post of a send", NULL);
+		net_comm_fail(&s->c, rc, "post of a send", 0, NULL);
 		return rc;
 	}
 	s->free &= s->free - 1;
-	e->rail[0].data_free--;
-	s->c.under_way++;
-	s->next_seq++;
 	req->in_use = true;
-	req->to_come = 1;
+	take(s, i);
 	*request = req;
 	return 0;
+}
+
+static int send_entered(struct net_send *s, void *data, size_t size, int tag,
+			const struct net_mr *mr, void **request)
+{
+	int i, rc = -EAGAIN;
+
+	if (unlikely(s->c.err))
+		return s->c.err;
+	if (!s->group && (!is_here(s, s->next_seq) || !see_group(s)))
+		return s->c.err;
+	i = match(s, tag);
+	if (i < 0)
+		return 0;
+	if (likely(s->free))
+		rc = start_send(s, i, data, size, mr, request);
+	if (unlikely(rc == -EAGAIN)) {
+		net_engine_poll(s->c.engine);
+		rc = s->c.err;
+	}
+	return rc;
 }
 
 /* Apart from the look that NCCL makes far more often than there is something to do. */
 static __attribute__((noinline)) int send_now(struct net_send *s, void *data, size_t size, int tag,
 					      const struct net_mr *mr, void **request)
 {
-	const struct proto_cts *l;
-	int rc = 0;
+	int rc;
 
 	net_owner_enter(&s->c.engine->owner);
-	l = clear_to_send(s, tag);
-	if (unlikely(s->c.err))
-		rc = s->c.err;
-	else if (l)
-		rc = send_entered(s, l, data, size, mr, request);
+	rc = send_entered(s, data, size, tag, mr, request);
 	net_owner_leave(&s->c.engine->owner);
 	return rc;
 }
@@ -105,7 +128,8 @@ int net_isend(struct net_send *s, void *data, size_t size, int tag, const struct
 	      void **request)
 {
 	*request = NULL;
-	if (net_owner_try(&s->c.engine->owner) && !s->c.err && !clear_to_send(s, tag)) {
+	if (net_owner_try(&s->c.engine->owner) && !s->c.err && !s->group &&
+	    !is_here(s, s->next_seq)) {
 		net_owner_leave_own();
 		return 0;
 	}
@@ -114,178 +138,198 @@ int net_isend(struct net_send *s, void *data, size_t size, int tag, const struct
 
 /* ---- receive ---- */
 
-/* Room for the immediate that will say that the data is here. */
-static bool promise(struct net_recv *r, struct net_req *req)
+/* Slots and requests of receives that are over, oldest first. */
+static __attribute__((noinline)) void reclaim(struct net_recv *r)
 {
-	struct net_engine *e = r->c.engine;
+	for (; r->req_first != r->req_next; r->req_first++) {
+		const struct net_req *req = &r->req[r->req_first % NET_MAX_REQS];
 
-	req->from_reserve = r->reserve > 0;
-	if (r->reserve)
-		r->reserve--;
-	else if (e->imm_free)
-		e->imm_free--;
-	else
-		return false;
-	return true;
+		/* A line is not written again before its last write has completed. */
+		if (req->in_use || req->cts_under_way)
+			break;
+		r->slots_free += req->n;
+	}
 }
 
-static void promise_kept(struct net_recv *r, const struct net_req *req)
+/* For @n buffers: a request, slots, and promised room for the immediates to come. */
+static bool has_room(struct net_recv *r, uint32_t n)
 {
-	if (req->from_reserve)
+	if (unlikely(r->slots_free < n || r->req_next - r->req_first == NET_MAX_REQS)) {
+		reclaim(r);
+		if (r->slots_free < n || r->req_next - r->req_first == NET_MAX_REQS)
+			return false;
+	}
+	return r->reserve + r->c.engine->imm_free >= n;
+}
+
+static void promise(struct net_recv *r, struct net_req *req)
+{
+	req->from_reserve = (uint8_t)(r->reserve < req->n ? r->reserve : req->n);
+	r->reserve -= req->from_reserve;
+	r->c.engine->imm_free -= (uint32_t)req->n - req->from_reserve;
+}
+
+static void promise_kept(struct net_recv *r, struct net_req *req)
+{
+	if (req->from_reserve) {
+		req->from_reserve--;
 		r->reserve++;
-	else
+	} else {
 		r->c.engine->imm_free++;
+	}
 }
 
-static int post_cts(struct net_recv *r, struct net_req *req, const struct proto_cts *l,
-		    uint32_t entry)
+void net_slot_filled(struct net_recv *r, struct net_slot *slot)
 {
-	struct srd_wr *wr = &r->wr;
+	struct net_req *req = &r->req[slot->req];
 
-	wr->wr_id = (uintptr_t)req | WR_CTS;
-	wr->sge[0].addr = (uintptr_t)l;
-	wr->raddr = r->ring_addr + entry * sizeof(*l);
-	return srd_post(&r->c.engine->rail[0].ctrl, wr, 1);
+	slot->open = false;
+	req->to_come--;
+	promise_kept(r, req);
 }
 
-static int recv_entered(struct net_recv *r, void *data, size_t size, int tag,
-			const struct net_mr *mr, void **request)
+static void open_slot(struct net_recv *r, const struct net_req *req, int i, void *data, size_t size,
+		      int tag, const struct net_mr *mr)
 {
-	uint32_t entry = (r->next_seq - 1) & r->ring_mask; /* of the peer's ring */
-	struct net_req *req = &r->req[entry % NET_RING_ENTRIES];
-	struct net_engine *e = r->c.engine;
-	struct proto_cts *l;
+	uint32_t seq = r->next_seq + (uint32_t)i;
+	struct proto_cts *l = net_line(r->mirror, seq, r->nslots);
+
+	r->slot[(req->slot + (uint32_t)i) & (r->nslots - 1)] = (struct net_slot){
+		.req = (uint8_t)(req - r->req),
+		.open = true,
+	};
+	l->addr = (uintptr_t)data;
+	l->len = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
+	l->tag = (uint32_t)tag;
+	for (int k = 0; k < r->c.nrails; k++)
+		l->rkey[k] = mr->rkey[k];
+	l->n = req->n;
+	l->idx = (uint8_t)i;
+	l->rail0 = r->next_rail;
+	l->seq = seq;
+}
+
+static int recv_entered(struct net_recv *r, int n, void *const *data, const size_t *sizes,
+			const int *tags, void *const *mrs, void **request)
+{
+	struct net_req *req = &r->req[r->req_next % NET_MAX_REQS];
 	int rc;
 
 	if (unlikely(r->c.err))
 		return r->c.err;
-	/* A line is not written again before its last write has completed. */
-	if (unlikely(req->in_use || req->cts_under_way || !e->rail[0].ctrl_free ||
-		     !promise(r, req))) {
-		net_engine_poll(e);
-		return r->c.err;
-	}
-	l = line(r->mirror, entry % NET_RING_ENTRIES);
-	l->addr = (uintptr_t)data;
-	l->len = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
-	l->tag = (uint32_t)tag;
-	for (int i = 0; i < r->c.nrails; i++)
-		l->rkey[i] = mr->rkey[i];
-	l->seq = r->next_seq;
-	rc = post_cts(r, req, l, entry);
+	if (unlikely(!has_room(r, (uint32_t)n)))
+		goto later;
+	req->n = req->to_come = (uint8_t)n;
+	req->slot = (uint16_t)((r->next_seq - 1) & (r->nslots - 1));
+	for (int i = 0; i < n; i++)
+		open_slot(r, req, i, data[i], sizes[i], tags[i], mrs[i]);
+	rc = r->c.mover->announce(r, req, r->next_seq);
+	if (unlikely(rc == -EAGAIN))
+		goto close_slots;
 	if (unlikely(rc)) {
-		promise_kept(r, req);
-		net_comm_fail(&r->c, rc, "post of a clear-to-send", NULL);
+		net_comm_fail(&r->c, rc, "post of a clear-to-send", r->next_rail, NULL);
 		return rc;
 	}
-	e->rail[0].ctrl_free--;
-	r->c.under_way++;
-	r->next_seq++;
-	req->bytes = 0;
-	req->got = 0;
-	req->to_come = 1;
+	promise(r, req);
+	r->next_rail = (uint8_t)(r->next_rail + 1 == r->c.nrails ? 0 : r->next_rail + 1);
+	r->next_seq += (uint32_t)n;
+	r->slots_free -= (uint32_t)n;
+	r->req_next++;
 	req->in_use = true;
-	req->cts_under_way = true;
 	*request = req;
 	return 0;
+close_slots:
+	for (int i = 0; i < n; i++)
+		r->slot[(req->slot + (uint32_t)i) & (r->nslots - 1)].open = false;
+later:
+	net_engine_poll(r->c.engine);
+	return r->c.err;
 }
 
-int net_irecv(struct net_recv *r, void *data, size_t size, int tag, const struct net_mr *mr,
-	      void **request)
+int net_irecv(struct net_recv *r, int n, void *const *data, const size_t *sizes, const int *tags,
+	      void *const *mrs, void **request)
 {
 	int rc;
 
 	*request = NULL;
 	net_owner_enter(&r->c.engine->owner);
-	rc = recv_entered(r, data, size, tag, mr, request);
+	rc = recv_entered(r, n, data, sizes, tags, mrs, request);
 	net_owner_leave(&r->c.engine->owner);
 	return rc;
 }
 
 /* ---- completions ---- */
 
-/* A piece of a message is in its buffer. Whatever does not fit an open receive is dropped. */
-static void arrived(struct net_engine *e, const struct srd_wc *wc)
-{
-	const struct proto_imm imm = proto_imm_unpack(wc->imm);
-	struct net_recv *r = net_engine_recv(e, imm.comm);
-	struct net_req *req;
-
-	if (unlikely(!r || imm.entry > r->ring_mask || imm.piece >= imm.pieces))
-		return;
-	req = &r->req[imm.entry % NET_RING_ENTRIES];
-	if (unlikely(!req->to_come || req->got & 1u << imm.piece))
-		return;
-	req->got |= (uint8_t)(1u << imm.piece);
-	req->bytes += wc->byte_len;
-	if (req->got == (1u << imm.pieces) - 1) {
-		req->to_come = 0;
-		promise_kept(r, req);
-	}
-}
-
 /* A receive that failed belongs to no comm that could be named. */
-static void __attribute__((cold)) receive_failed(struct net_engine *e, const struct srd_wc *wc)
+static void __attribute__((cold))
+receive_failed(struct net_engine *e, int rail, const struct srd_wc *wc)
 {
 	e->worn = true;
 	for (struct net_comm *c = e->comms; c; c = c->next)
 		if (c->kind == NET_RECV)
-			net_comm_fail(c, srd_wc_err(wc), "a receive", wc);
+			net_comm_fail(c, srd_wc_err(wc), "a receive", rail, wc);
 }
 
 static void __attribute__((cold))
-request_failed(struct net_comm *c, int kind, const struct srd_wc *wc)
+request_failed(struct net_comm *c, int kind, int rail, const struct srd_wc *wc)
 {
-	net_comm_fail(c, srd_wc_err(wc), kind == WR_CTS ? "a clear-to-send" : "a send", wc);
+	net_comm_fail(c, srd_wc_err(wc), kind == WR_CTS ? "a clear-to-send" : "a send", rail, wc);
 }
 
-static void request_completed(struct net_rail *rail, const struct srd_wc *wc)
+static void request_completed(struct net_engine *e, int rail, const struct srd_wc *wc)
 {
 	struct net_req *req = (struct net_req *)(uintptr_t)(wc->wr_id & ~(uint64_t)WR_KIND);
 	struct net_comm *c = req->comm;
 	int kind = wc->wr_id & WR_KIND;
 
 	if (kind == WR_DATA)
-		rail->data_free++;
+		e->rail[rail].data_free++;
 	else
-		rail->ctrl_free++;
+		e->rail[rail].ctrl_free++;
 	if (unlikely(wc->status != IBV_WC_SUCCESS))
-		request_failed(c, kind, wc); /* and is never done */
+		request_failed(c, kind, rail, wc); /* and is never done */
 	else if (kind == WR_DATA)
-		req->to_come = 0;
+		req->to_come--;
 	else
-		req->cts_under_way = false;
+		req->cts_under_way--;
 	if (unlikely(--c->under_way == 0 && c->closed))
 		net_comm_free(c);
 }
 
-void net_p2p_completed(struct net_engine *e, struct net_rail *rail, const struct srd_wc *wc)
+void net_p2p_completed(struct net_engine *e, int rail, const struct srd_wc *wc)
 {
 	if (!(wc->opcode & IBV_WC_RECV)) {
-		request_completed(rail, wc);
+		request_completed(e, rail, wc);
 		return;
 	}
 	if (!(wc->flags & SRD_WC_UNSOLICITED))
-		rail->rq_missing++;
+		e->rail[rail].rq_missing++;
 	if (unlikely(wc->status != IBV_WC_SUCCESS || !(wc->flags & SRD_WC_IMM)))
-		receive_failed(e, wc);
+		receive_failed(e, rail, wc);
 	else
-		arrived(e, wc);
+		net_write_arrived(e, wc);
 }
 
 /* ---- test ---- */
 
-static void req_free(struct net_req *req)
+static void finish(struct net_req *req, int *sizes)
 {
 	req->in_use = false;
 	if (req->comm->kind == NET_SEND) {
 		struct net_send *s = (struct net_send *)req->comm;
 
 		s->free |= 1ull << (req - s->req);
+		if (sizes)
+			sizes[0] = (int)req->bytes;
+	} else if (sizes) {
+		const struct net_recv *r = (const struct net_recv *)req->comm;
+
+		for (uint32_t i = 0; i < req->n; i++)
+			sizes[i] = (int)r->slot[(req->slot + i) & (r->nslots - 1)].bytes;
 	}
 }
 
-static int test_entered(struct net_req *req, int *done, int *size)
+static int test_entered(struct net_req *req, int *done, int *sizes)
 {
 	struct net_comm *c = req->comm;
 
@@ -294,25 +338,23 @@ static int test_entered(struct net_req *req, int *done, int *size)
 	if (req->to_come)
 		return c->err;
 	*done = 1;
-	if (size)
-		*size = (int)req->bytes;
-	req_free(req);
+	finish(req, sizes);
 	return 0;
 }
 
 /* Kept apart, as send_now() is. */
-static __attribute__((noinline)) int test_now(struct net_req *req, int *done, int *size)
+static __attribute__((noinline)) int test_now(struct net_req *req, int *done, int *sizes)
 {
 	struct net_owner *owner = &req->comm->engine->owner;
 	int rc;
 
 	net_owner_enter(owner);
-	rc = test_entered(req, done, size);
+	rc = test_entered(req, done, sizes);
 	net_owner_leave(owner);
 	return rc;
 }
 
-int net_test(struct net_req *req, int *done, int *size)
+int net_test(struct net_req *req, int *done, int *sizes)
 {
 	struct net_comm *c = req->comm;
 
@@ -323,5 +365,5 @@ int net_test(struct net_req *req, int *done, int *size)
 		net_owner_leave_own();
 		return rc;
 	}
-	return test_now(req, done, size);
+	return test_now(req, done, sizes);
 }

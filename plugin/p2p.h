@@ -9,12 +9,24 @@
 /* *@request is NULL when nothing was started: to be called again. */
 int net_isend(struct net_send *s, void *data, size_t size, int tag, const struct net_mr *mr,
 	      void **request);
-int net_irecv(struct net_recv *r, void *data, size_t size, int tag, const struct net_mr *mr,
-	      void **request);
-/* *@done is 1 or 0; when 1, *@size (may be NULL) is set and the request is free again. */
-int net_test(struct net_req *req, int *done, int *size);
+/* @n: 1 ... NET_MAX_RECVS buffers, each with its size, tag and registration. */
+int net_irecv(struct net_recv *r, int n, void *const *data, const size_t *sizes, const int *tags,
+	      void *const *mrs, void **request);
+/* *@done is 1 or 0; when 1, @sizes (may be NULL) are set and the request is free again. */
+int net_test(struct net_req *req, int *done, int *sizes);
 
 /* One completion of an engine's rail. */
-void net_p2p_completed(struct net_engine *e, struct net_rail *rail, const struct srd_wc *wc);
+void net_p2p_completed(struct net_engine *e, int rail, const struct srd_wc *wc);
+
+/* ---- for movers ---- */
+
+/* Line number @seq of a ring or mirror of @lines, a power of two. */
+static inline struct proto_cts *net_line(const struct net_block *ring, uint32_t seq, uint32_t lines)
+{
+	return (struct proto_cts *)ring->mem + ((seq - 1) & (lines - 1));
+}
+
+/* All of a buffer is here. */
+void net_slot_filled(struct net_recv *r, struct net_slot *slot);
 
 #endif

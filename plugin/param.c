@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "limits.h"
 #include "srd_env.h"
 
 static struct net_param param;
@@ -12,6 +13,12 @@ static const struct srd_env table[] = {
 	{"NCCL_EFA_CONNECT_TIMEOUT", SRD_ENV_INT, offsetof(struct net_param, connect_timeout_s),
 	 .def = "120", .min = 0, .max = 86400,
 	 .text = "seconds until a connection that the peer does not answer fails; 0: never"},
+	{"NCCL_EFA_MIN_STRIPE", SRD_ENV_INT, offsetof(struct net_param, min_stripe),
+	 .def = "131072", .min = 4096, .max = 1 << 30,
+	 .text = "bytes of a message that each rail gets at least"},
+	{"NCCL_EFA_RAILS", SRD_ENV_INT, offsetof(struct net_param, rails), .def = "0", .min = 0,
+	 .max = NET_MAX_RAILS,
+	 .text = "EFA functions of one NCCL device; 0: by their distance to the GPUs"},
 };
 
 static void load(void)

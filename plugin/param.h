@@ -7,6 +7,8 @@
 
 struct net_param {
 	int64_t connect_timeout_s; /* 0: none */
+	int64_t min_stripe;        /* bytes */
+	int64_t rails;             /* 0: by topology */
 };
 
 /* Read once, by the first caller. */

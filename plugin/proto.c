@@ -237,7 +237,7 @@ int proto_req_unpack(struct proto_req *req, const uint8_t *in, size_t len)
 	req->ring_entries = (uint16_t)get_at_most(&r, 2, NET_RING_MAX);
 	get_keys(&r, req->ring_rkey, req->nrails);
 	/* A power of two: entries are found by mask. Lines are aligned: each lands as a unit. */
-	if (req->ring_entries == 0 || req->ring_entries & (req->ring_entries - 1) ||
+	if (req->ring_entries < NET_MAX_RECVS || req->ring_entries & (req->ring_entries - 1) ||
 	    req->ring_addr % sizeof(struct proto_cts))
 		r.bad = true;
 	return r.bad ? -EINVAL : 0;

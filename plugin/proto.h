@@ -71,8 +71,8 @@ struct proto_req {
 	uint8_t caps;     /* PROTO_CAP_*, of both sides: what is to be used */
 	uint8_t nrails;
 	struct proto_rail rail[NET_MAX_RAILS];
-	uint64_t ring_addr; /* where clear-to-send lines go */
-	uint16_t ring_entries;
+	uint64_t ring_addr;    /* where clear-to-send lines go */
+	uint16_t ring_entries; /* NET_MAX_RECVS ... NET_RING_MAX, a power of two */
 	uint32_t ring_rkey[NET_MAX_RAILS];
 };
 
@@ -99,10 +99,11 @@ int proto_resp_unpack(struct proto_resp *resp, const uint8_t *in, size_t len);
 /* ---- clear to send ---- */
 
 /*
- * One buffer of a posted receive, written by the receiver into the sender's ring. seq is its last
- * word and lands last: who sees it sees the line. It counts receives from 1 and never repeats
- * within 2^32, so a line of the lap before is not mistaken for a new one; conn_id keeps what was on
- * its way to an earlier comm from being taken for one of this comm.
+ * One buffer of a posted receive, written by the receiver into the sender's ring; those of a group
+ * follow each other. seq is its last word and lands last: who sees it sees the line. It counts
+ * buffers from 1 and never repeats within 2^32, so a line of the lap before is not mistaken for a
+ * new one; conn_id keeps what was on its way to an earlier comm from being taken for one of this
+ * comm.
  */
 struct proto_cts {
 	uint64_t addr;

@@ -267,7 +267,7 @@ struct parts {
 	int abi, n;
 };
 
-static struct parts groups[] = {{8, 2}, {9, 2}, {10, 2}, {11, 2}, {11, 0}, {11, -1}};
+static struct parts groups[] = {{8, 9}, {9, 9}, {10, 9}, {11, 9}, {11, 0}, {11, -1}};
 
 ParameterizedTestParameters(flow, receive_of_another_number_of_parts_is_an_error)
 {
@@ -276,14 +276,16 @@ ParameterizedTestParameters(flow, receive_of_another_number_of_parts_is_an_error
 
 ParameterizedTest(struct parts *g, flow, receive_of_another_number_of_parts_is_an_error)
 {
-	size_t size[2] = {SIZE, SIZE};
-	int tag[2] = {0, 0};
-	void *at[2], *mh[2], *request = &size;
+	enum { MANY = 9 };
+	size_t size[MANY];
+	int tag[MANY] = {0};
+	void *at[MANY], *mh[MANY], *request = &size;
 	enum nccl_net_result rc;
 	struct flow f;
 
 	flow_open(&f, g->abi);
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < MANY; i++) {
+		size[i] = SIZE;
 		at[i] = target(&f, i);
 		mh[i] = f.to.mh;
 	}

@@ -305,15 +305,22 @@ void *plug_isend(struct plug *p, void *comm, void *at, size_t size, int tag, voi
 	return request;
 }
 
-void *plug_irecv(struct plug *p, void *comm, void *at, size_t size, int tag, void *mh)
+void *plug_irecv_group(struct plug *p, void *comm, struct plug_group *g)
 {
 	void *request = p->net.abi >= 9 ? NCCL_NET_EARLY_RECV_HINT : POISON, *was = request;
 	enum nccl_net_result rc =
-		p->net.irecv(&p->net, comm, 1, &at, &size, &tag, &mh, NULL, &request);
+		p->net.irecv(&p->net, comm, g->n, g->at, g->size, g->tag, g->mh, NULL, &request);
 
 	need(rc == NCCL_NET_OK, "%s: %s", host_result_str(rc), plug_warning());
 	need(request != was, "the request was not written");
 	return request;
+}
+
+void *plug_irecv(struct plug *p, void *comm, void *at, size_t size, int tag, void *mh)
+{
+	struct plug_group g = {.n = 1, .at[0] = at, .mh[0] = mh, .size[0] = size, .tag[0] = tag};
+
+	return plug_irecv_group(p, comm, &g);
 }
 
 void *plug_send(struct plug *p, void *comm, void *at, size_t size, int tag, void *mh)
@@ -342,42 +349,57 @@ void *plug_recv(struct plug *p, void *comm, void *at, size_t size, int tag, void
 	return request;
 }
 
-static enum nccl_net_result test_try(struct plug *p, void *request, int *done, int *size)
+/* @sizes: room for @n; NULL: not asked for. */
+static enum nccl_net_result test_try(struct plug *p, void *request, int *done, int n, int *sizes)
 {
-	int sizes[2] = {-7, -7};
+	enum { UNWRITTEN = -7 };
+	int out[9];
 	enum nccl_net_result rc;
 
-	*done = -7;
-	rc = p->net.test(request, done, size ? sizes : NULL);
+	for (int i = 0; i < 9; i++)
+		out[i] = UNWRITTEN;
+	*done = UNWRITTEN;
+	rc = p->net.test(request, done, sizes ? out : NULL);
 	need(*done == 0 || *done == 1, "done is %d, %s", *done, host_result_str(rc));
-	need(sizes[1] == -7, "a second size was written: %d", sizes[1]);
+	need(out[n] == UNWRITTEN, "size %d of %d was written: %d", n, n, out[n]);
 	need(rc == NCCL_NET_OK || !*done, "done, but %s", host_result_str(rc));
-	if (*done && size) {
-		need(sizes[0] >= 0, "size %d", sizes[0]);
-		*size = sizes[0];
+	for (int i = 0; *done && sizes && i < n; i++) {
+		need(out[i] >= 0, "size %d is %d", i, out[i]);
+		sizes[i] = out[i];
 	}
 	return rc;
 }
 
-bool plug_test(struct plug *p, void *request, int *size)
+static bool group_test(struct plug *p, void *request, int n, int *sizes)
 {
 	int done;
-	enum nccl_net_result rc = test_try(p, request, &done, size);
+	enum nccl_net_result rc = test_try(p, request, &done, n, sizes);
 
 	need(rc == NCCL_NET_OK, "%s: %s", host_result_str(rc), plug_warning());
 	return done;
 }
 
-int plug_wait(struct plug *p, void *request)
+bool plug_test(struct plug *p, void *request, int *size)
+{
+	return group_test(p, request, 1, size);
+}
+
+void plug_wait_group(struct plug *p, void *request, int n, int *sizes)
 {
 	int64_t end = now_ms() + PLUG_WAIT_MS;
 	unsigned tries = 0;
-	int size;
 
-	while (!plug_test(p, request, &size)) {
+	while (!group_test(p, request, n, sizes)) {
 		need(now_ms() < end, "a request is not done within %d ms", PLUG_WAIT_MS);
 		relax(&tries);
 	}
+}
+
+int plug_wait(struct plug *p, void *request)
+{
+	int size;
+
+	plug_wait_group(p, request, 1, &size);
 	return size;
 }
 
@@ -388,7 +410,7 @@ enum nccl_net_result plug_test_fails(struct plug *p, void *request, int within_m
 	unsigned tries = 0;
 	int done;
 
-	while ((rc = test_try(p, request, &done, NULL)) == NCCL_NET_OK && now_ms() < end) {
+	while ((rc = test_try(p, request, &done, 1, NULL)) == NCCL_NET_OK && now_ms() < end) {
 		need(!done, "done, where it should fail");
 		relax(&tries);
 	}

@@ -73,6 +73,14 @@ void plug_dereg(struct plug *p, void *comm, void *mh);
 /* One try; NULL: not now. */
 void *plug_isend(struct plug *p, void *comm, void *at, size_t size, int tag, void *mh);
 void *plug_irecv(struct plug *p, void *comm, void *at, size_t size, int tag, void *mh);
+/* A receive of several buffers, one try. */
+struct plug_group {
+	int n;
+	void *at[8], *mh[8];
+	size_t size[8];
+	int tag[8];
+};
+void *plug_irecv_group(struct plug *p, void *comm, struct plug_group *g);
 /* Until it has started. */
 void *plug_send(struct plug *p, void *comm, void *at, size_t size, int tag, void *mh);
 void *plug_recv(struct plug *p, void *comm, void *at, size_t size, int tag, void *mh);
@@ -80,6 +88,8 @@ void *plug_recv(struct plug *p, void *comm, void *at, size_t size, int tag, void
 bool plug_test(struct plug *p, void *request, int *size);
 /* Until done; the size it reports. */
 int plug_wait(struct plug *p, void *request);
+/* The same of a receive of @n buffers. */
+void plug_wait_group(struct plug *p, void *request, int n, int *sizes);
 /* Until it fails: with what, or NCCL_NET_OK after @within_ms. */
 enum nccl_net_result plug_test_fails(struct plug *p, void *request, int within_ms);
 

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How the data of a connection move, by what both devices can. Requests, matching and credits are
+ * the same for all (p2p.c). All functions are entered; they return 0 or -errno, -EAGAIN when there
+ * are no credits now and nothing was posted.
+ */
+#ifndef NET_MOVER_H
+#define NET_MOVER_H
+
+#include <stdint.h>
+
+#include "comm.h"
+#include "mrcache.h"
+
+struct net_mover {
+	/* Tell the peer of the lines of @req, in the mirror from line number @seq on. */
+	int (*announce)(struct net_recv *r, struct net_req *req, uint32_t seq);
+	/* Start to move req->bytes of @data to the buffer of line @l, number @seq. */
+	int (*send)(struct net_send *s, struct net_req *req, const struct proto_cts *l,
+		    uint32_t seq, const void *data, const struct net_mr *mr);
+};
+
+/* By RDMA writes of the sender. */
+extern const struct net_mover net_write;
+/* A write of a peer to this engine has completed. */
+void net_write_arrived(struct net_engine *e, const struct srd_wc *wc);
+
+#endif
