@@ -85,6 +85,11 @@ $(O)/integration/core_kth: rpath += $(patsubst %,-Wl$(comma)--wrap=%,malloc call
 netbench_subjects := $(O)/netbench $(patsubst %,$(O)/plugins/%.so,tcpnet tcpnet-v9 nullnet) \
 	$(O)/softefa $(O)/libsoftefa.so $(O)/libnccl-net-efa.so
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netbench*.c)): | $(netbench_subjects)
+# As a user would: by the public headers and the library.
+examples := $(patsubst %.c,$(O)/%,$(wildcard examples/*.c))
+$(O)/examples/%: $(O)/obj/examples/%.o $(O)/libsrd.a
+	$(call link,$(rpath))
+$(O)/integration/examples: | $(examples) $(O)/softefa $(O)/libsoftefa.so
 $(O)/obj/tests/unit/%.o: override CPPFLAGS += -Itools
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/plugin*.c)): | $(O)/libnccl-net-efa.so
 $(O)/unit/tools_payload: $(O)/obj/tools/netbench/reduce.o
@@ -146,7 +151,8 @@ check-layers: ## the parts keep apart
 	$(call layer,plugin,core|softefa|tools|tests)
 	$(call layer,softefa,core|plugin|tools|tests|srd|nccl)
 	$(call layer,tools,core|plugin|softefa|tests)
-	$(Q)! grep -nE '#include [<"](efadv|cuda|infiniband/efadv)' -r include plugin tools
+	$(call layer,examples,core|plugin|softefa|tests|tools|nccl)
+	$(Q)! grep -nE '#include [<"](efadv|cuda|infiniband/efadv)' -r include plugin tools examples
 	$(Q)! grep -nE '#include [<"]infiniband' -r softefa
 check-exports: $(O)/libnccl-net-efa.so $(O)/libsrd.so $(O)/libsoftefa.so ## only what is meant is exported or needed
 	$(Q)scripts/exports.sh $(O)
