@@ -81,7 +81,8 @@ $(O)/cuda/libcuda.so.1: $(O)/obj/tests/cuda/libcuda.o
 	$(call link,-shared $(defs) -Wl$(comma)-soname$(comma)libcuda.so.1)
 $(O)/integration/core_cuda $(O)/integration/core_kth: | $(O)/cuda/libcuda.so.1
 # Where calls of the C library are made to fail: those that tests/lib/kth.h lists.
-$(O)/integration/core_kth: rpath += $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc free fopen fclose dlopen dlsym pthread_mutex_init fcntl poll)
+$(O)/integration/core_kth: rpath += $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc free open opendir closedir \
+	fopen fclose fcntl poll pthread_mutex_init dlopen dlsym)
 netbench_subjects := $(O)/netbench $(patsubst %,$(O)/plugins/%.so,tcpnet tcpnet-v9 nullnet) \
 	$(O)/softefa $(O)/libsoftefa.so $(O)/libnccl-net-efa.so
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netbench*.c)): | $(netbench_subjects)

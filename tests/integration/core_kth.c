@@ -4,6 +4,7 @@
  * is that of the call, one line names it, and the next try works.
  */
 #include "srd_cuda.h"
+#include "srd_topo.h"
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
@@ -235,6 +236,23 @@ static int dev_event(union object *o)
 	return rc == -EAGAIN ? 0 : rc;
 }
 
+/* What cannot be read is unknown, and no error. */
+static int pci_of_dev(union object *o)
+{
+	struct srd_pci pci;
+
+	(void)o;
+	return srd_pci_of_dev(NULL, l.dev.ibv->device->name, &pci);
+}
+
+static int pci_gpus(union object *o)
+{
+	struct srd_pci pci;
+
+	(void)o;
+	return srd_pci_gpus("/sys", &pci, 1);
+}
+
 static int lib_query(union object *o)
 {
 	struct srd_lib_info info;
@@ -335,6 +353,8 @@ static const struct walked {
 	{"cq_arm", cq_arm, NULL, 0, 0, ""},
 	{"dev_event", dev_event, NULL, 0, 1, ""},
 	{"lib_query", lib_query, NULL, 0, 0, ""},
+	{"pci_of_dev", pci_of_dev, NULL, 0, 4, "open"},
+	{"pci_gpus", pci_gpus, NULL, 0, 1, "opendir open"},
 	{"qp_srd", qp_srd, qp_fini, OBJECT(qp), 1, ""},
 	{"qp_ud", qp_ud, qp_fini, OBJECT(qp), 1, ""},
 	{"qp_unsolicited", qp_unsolicited, qp_fini, OBJECT(qp), 1, ""},
@@ -590,9 +610,10 @@ Test(kth, cuda_or_symbol_of_it_that_is_missing_is_named)
 /* ---- the list of the C library's calls ---- */
 
 /* These cannot fail, or what is lost then is nothing. */
-static const char harmless[] =
-	" close dladdr dlerror fprintf getenv getrlimit pthread_mutex_destroy pthread_mutex_lock "
-	"pthread_mutex_unlock pthread_once qsort realpath snprintf stderr sysconf vsnprintf ";
+static const char harmless[] = " close dladdr dlerror fprintf getenv getrlimit lstat "
+			       "pthread_mutex_destroy pthread_mutex_lock "
+			       "pthread_mutex_unlock pthread_once qsort read readdir realpath "
+			       "secure_getenv snprintf stderr sysconf vsnprintf ";
 
 static bool is_known(const char *name)
 {

@@ -2,6 +2,7 @@
 /* Calls that fail on request. */
 #include "kth.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -255,6 +256,32 @@ int __wrap_fclose(FILE *f)
 int __wrap_pthread_mutex_init(pthread_mutex_t *lock, const pthread_mutexattr_t *attr)
 {
 	return FAILS(pthread_mutex_init, ENOMEM) ? ENOMEM : __real_pthread_mutex_init(lock, attr);
+}
+
+int __wrap_open(const char *path, int flags, ...)
+{
+	va_list args;
+	mode_t mode;
+
+	va_start(args, flags);
+	mode = va_arg(args, mode_t);
+	va_end(args);
+	errno = EMFILE;
+	return FAILS(open, EMFILE) ? -1 : __real_open(path, flags, mode);
+}
+
+DIR *__wrap_opendir(const char *path)
+{
+	errno = EMFILE;
+	if (FAILS(opendir, EMFILE))
+		return NULL;
+	return counted_pointer(__real_opendir(path));
+}
+
+int __wrap_closedir(DIR *dir)
+{
+	live--;
+	return __real_closedir(dir);
 }
 
 int __wrap_fcntl(int fd, int cmd, ...)
