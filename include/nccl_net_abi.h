@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * NCCL's net plugin ABI, versions 8 to 12, in our own words.
+ * NCCL's net plugin ABI, versions 6 to 12, in our own words.
  *
  * A plugin exports one data object per version, named ncclNetPlugin_vN, of type
  * struct nccl_net_vN. NCCL takes the newest it knows. Suffixes name the first version that has a
  * layout: what is equal in later versions is stated once (props_v9 serves v9 and v10). Every size
- * and offset is asserted at the end for the LP64 ABIs, the only ones NCCL is built for.
+ * and offset is asserted at the end for the LP64 ABIs, the only ones NCCL is built for. Version 5,
+ * of NCCL 2.12 alone, is left out: its self-test waits in connect before it calls accept, which no
+ * plugin can serve that asks the other side.
  *
  * Calling conventions, threads and life times are NCCL's; docs/ has them, this file only has the
  * layouts.
@@ -52,7 +54,7 @@ enum nccl_net_device_type {
 
 enum {
 	NCCL_NET_HANDLE_BYTES = 128, /* connection handle, from listen to connect */
-	NCCL_NET_OUTSTANDING = 32,   /* requests a comm must be able to hold */
+	NCCL_NET_OUTSTANDING = 32,   /* requests a comm must be able to hold; v6: 8 */
 	NCCL_NET_TEST_SIZES = 64,    /* length of the array a receive's test is given */
 	NCCL_NET_VDEVS_V9 = 4,       /* members of a virtual device, v9 to v11 */
 	NCCL_NET_VDEVS_V12 = 8,
@@ -137,6 +139,32 @@ struct nccl_net_vdev_v12 {
  * What get_properties fills. name and pci_path belong to the plugin and live as long as it does.
  * speed: Mbit/s. latency: us. pci_path: the device's directory below /sys, or NULL.
  */
+struct nccl_net_props_v6 {
+	char *name;
+	char *pci_path;
+	uint64_t guid;
+	int ptr_support;
+	int speed;
+	int port;
+	float latency;
+	int max_comms;
+	int max_recvs;
+};
+
+struct nccl_net_props_v7 {
+	char *name;
+	char *pci_path;
+	uint64_t guid;
+	int ptr_support;
+	int speed;
+	int port;
+	float latency;
+	int max_comms;
+	int max_recvs;
+	enum nccl_net_device_type device_type;
+	int device_version;
+};
+
 struct nccl_net_props_v8 {
 	char *name;
 	char *pci_path;
@@ -249,6 +277,60 @@ struct nccl_net_attr {
  * May be NULL in a table: reg_mr_dma_buf, get_device_mr, irecv_consumed, make_vdevice,
  * set_net_attr. Nothing else.
  */
+struct nccl_net_v6 {
+	const char *name;
+	enum nccl_net_result (*init)(nccl_net_log_fn log);
+	enum nccl_net_result (*devices)(int *ndev);
+	enum nccl_net_result (*get_properties)(int dev, struct nccl_net_props_v6 *props);
+	enum nccl_net_result (*listen)(int dev, void *handle, void **listen_comm);
+	enum nccl_net_result (*connect)(int dev, void *handle, void **send_comm);
+	enum nccl_net_result (*accept)(void *listen_comm, void **recv_comm);
+	enum nccl_net_result (*reg_mr)(void *comm, void *data, int size, int type, void **mhandle);
+	enum nccl_net_result (*reg_mr_dma_buf)(void *comm, void *data, size_t size, int type,
+					       uint64_t offset, int fd, void **mhandle);
+	enum nccl_net_result (*dereg_mr)(void *comm, void *mhandle);
+	enum nccl_net_result (*isend)(void *send_comm, void *data, int size, int tag, void *mhandle,
+				      void **request);
+	enum nccl_net_result (*irecv)(void *recv_comm, int n, void **data, int *sizes, int *tags,
+				      void **mhandles, void **request);
+	enum nccl_net_result (*iflush)(void *recv_comm, int n, void **data, int *sizes,
+				       void **mhandles, void **request);
+	enum nccl_net_result (*test)(void *request, int *done, int *sizes);
+	enum nccl_net_result (*close_send)(void *send_comm);
+	enum nccl_net_result (*close_recv)(void *recv_comm);
+	enum nccl_net_result (*close_listen)(void *listen_comm);
+};
+
+/* v7: handles of devices that GPUs drive, which we are not. */
+struct nccl_net_v7 {
+	const char *name;
+	enum nccl_net_result (*init)(nccl_net_log_fn log);
+	enum nccl_net_result (*devices)(int *ndev);
+	enum nccl_net_result (*get_properties)(int dev, struct nccl_net_props_v7 *props);
+	enum nccl_net_result (*listen)(int dev, void *handle, void **listen_comm);
+	enum nccl_net_result (*connect)(int dev, void *handle, void **send_comm,
+					struct nccl_net_device_handle **dev_comm);
+	enum nccl_net_result (*accept)(void *listen_comm, void **recv_comm,
+				       struct nccl_net_device_handle **dev_comm);
+	enum nccl_net_result (*reg_mr)(void *comm, void *data, int size, int type, void **mhandle);
+	enum nccl_net_result (*reg_mr_dma_buf)(void *comm, void *data, size_t size, int type,
+					       uint64_t offset, int fd, void **mhandle);
+	enum nccl_net_result (*dereg_mr)(void *comm, void *mhandle);
+	enum nccl_net_result (*isend)(void *send_comm, void *data, int size, int tag, void *mhandle,
+				      void **request);
+	enum nccl_net_result (*irecv)(void *recv_comm, int n, void **data, int *sizes, int *tags,
+				      void **mhandles, void **request);
+	enum nccl_net_result (*iflush)(void *recv_comm, int n, void **data, int *sizes,
+				       void **mhandles, void **request);
+	enum nccl_net_result (*test)(void *request, int *done, int *sizes);
+	enum nccl_net_result (*close_send)(void *send_comm);
+	enum nccl_net_result (*close_recv)(void *recv_comm);
+	enum nccl_net_result (*close_listen)(void *listen_comm);
+	enum nccl_net_result (*get_device_mr)(void *comm, void *mhandle, void **dev_mhandle);
+	enum nccl_net_result (*irecv_consumed)(void *recv_comm, int n, void *request);
+};
+
+/* v8: size_t size in reg_mr. */
 struct nccl_net_v8 {
 	const char *name;
 	enum nccl_net_result (*init)(nccl_net_log_fn log);
@@ -435,6 +517,26 @@ NCCL_NET_AT(nccl_net_device_handle, handle, 8);
 NCCL_NET_AT(nccl_net_device_handle, size, 16);
 NCCL_NET_AT(nccl_net_device_handle, needs_proxy_progress, 24);
 
+/* What v6 and v7 have in common. */
+#define NCCL_NET_PROPS_V6_UP(type) \
+	NCCL_NET_AT(type, name, 0); \
+	NCCL_NET_AT(type, pci_path, 8); \
+	NCCL_NET_AT(type, guid, 16); \
+	NCCL_NET_AT(type, ptr_support, 24); \
+	NCCL_NET_AT(type, speed, 28); \
+	NCCL_NET_AT(type, port, 32); \
+	NCCL_NET_AT(type, latency, 36); \
+	NCCL_NET_AT(type, max_comms, 40); \
+	NCCL_NET_AT(type, max_recvs, 44)
+
+NCCL_NET_PROPS_V6_UP(nccl_net_props_v6);
+NCCL_NET_SIZE(nccl_net_props_v6, 48);
+
+NCCL_NET_PROPS_V6_UP(nccl_net_props_v7);
+NCCL_NET_SIZE(nccl_net_props_v7, 56);
+NCCL_NET_AT(nccl_net_props_v7, device_type, 48);
+NCCL_NET_AT(nccl_net_props_v7, device_version, 52);
+
 NCCL_NET_SIZE(nccl_net_props_v8, 64);
 NCCL_NET_AT(nccl_net_props_v8, name, 0);
 NCCL_NET_AT(nccl_net_props_v8, pci_path, 8);
@@ -485,8 +587,8 @@ NCCL_NET_AT(nccl_net_props_v12, max_multi_request, 120);
 NCCL_NET_AT(nccl_net_props_v12, rail_id, 124);
 NCCL_NET_AT(nccl_net_props_v12, plane_id, 126);
 
-/* v8 to v12 agree on every slot they share; each version only adds at the end. */
-#define NCCL_NET_SLOTS_V8_UP(type) \
+/* v6 to v12 agree on every slot they share; each version only adds at the end. */
+#define NCCL_NET_SLOTS_V6_UP(type) \
 	NCCL_NET_SLOT(type, name, 0); \
 	NCCL_NET_SLOT(type, init, 1); \
 	NCCL_NET_SLOT(type, devices, 2); \
@@ -503,28 +605,37 @@ NCCL_NET_AT(nccl_net_props_v12, plane_id, 126);
 	NCCL_NET_SLOT(type, test, 13); \
 	NCCL_NET_SLOT(type, close_send, 14); \
 	NCCL_NET_SLOT(type, close_recv, 15); \
-	NCCL_NET_SLOT(type, close_listen, 16); \
+	NCCL_NET_SLOT(type, close_listen, 16)
+
+#define NCCL_NET_SLOTS_V7_UP(type) \
+	NCCL_NET_SLOTS_V6_UP(type); \
 	NCCL_NET_SLOT(type, get_device_mr, 17); \
 	NCCL_NET_SLOT(type, irecv_consumed, 18)
 
-NCCL_NET_SLOTS_V8_UP(nccl_net_v8);
+NCCL_NET_SLOTS_V6_UP(nccl_net_v6);
+NCCL_NET_SIZE(nccl_net_v6, 136);
+
+NCCL_NET_SLOTS_V7_UP(nccl_net_v7);
+NCCL_NET_SIZE(nccl_net_v7, 152);
+
+NCCL_NET_SLOTS_V7_UP(nccl_net_v8);
 NCCL_NET_SIZE(nccl_net_v8, 152);
 
-NCCL_NET_SLOTS_V8_UP(nccl_net_v9);
+NCCL_NET_SLOTS_V7_UP(nccl_net_v9);
 NCCL_NET_SLOT(nccl_net_v9, make_vdevice, 19);
 NCCL_NET_SIZE(nccl_net_v9, 160);
 
-NCCL_NET_SLOTS_V8_UP(nccl_net_v10);
+NCCL_NET_SLOTS_V7_UP(nccl_net_v10);
 NCCL_NET_SLOT(nccl_net_v10, make_vdevice, 19);
 NCCL_NET_SIZE(nccl_net_v10, 160);
 
-NCCL_NET_SLOTS_V8_UP(nccl_net_v11);
+NCCL_NET_SLOTS_V7_UP(nccl_net_v11);
 NCCL_NET_SLOT(nccl_net_v11, make_vdevice, 19);
 NCCL_NET_SLOT(nccl_net_v11, finalize, 20);
 NCCL_NET_SLOT(nccl_net_v11, set_net_attr, 21);
 NCCL_NET_SIZE(nccl_net_v11, 176);
 
-NCCL_NET_SLOTS_V8_UP(nccl_net_v12);
+NCCL_NET_SLOTS_V7_UP(nccl_net_v12);
 NCCL_NET_SLOT(nccl_net_v12, make_vdevice, 19);
 NCCL_NET_SLOT(nccl_net_v12, finalize, 20);
 NCCL_NET_SLOT(nccl_net_v12, set_net_attr, 21);
@@ -533,8 +644,10 @@ NCCL_NET_SIZE(nccl_net_v12, 176);
 #undef NCCL_NET_SIZE
 #undef NCCL_NET_AT
 #undef NCCL_NET_SLOT
+#undef NCCL_NET_PROPS_V6_UP
 #undef NCCL_NET_PROPS_V9_UP
-#undef NCCL_NET_SLOTS_V8_UP
+#undef NCCL_NET_SLOTS_V6_UP
+#undef NCCL_NET_SLOTS_V7_UP
 
 #ifdef __cplusplus
 }

@@ -73,7 +73,7 @@ enum nccl_net_result net_devices(int *ndev)
 	return NCCL_NET_OK;
 }
 
-enum nccl_net_result net_properties(int dev, struct nccl_net_props_v11 *props)
+enum nccl_net_result net_properties(int dev, struct nccl_net_props_v12 *props)
 {
 	struct net_dev *d = net_dev_at(dev);
 
@@ -95,6 +95,8 @@ enum nccl_net_result net_properties(int dev, struct nccl_net_props_v11 *props)
 	props->max_p2p_bytes = NET_MAX_BYTES;
 	props->max_coll_bytes = NET_MAX_BYTES;
 	props->max_multi_request = 1;
+	props->rail_id = NCCL_NET_ID_NONE;
+	props->plane_id = NCCL_NET_ID_NONE;
 	return NCCL_NET_OK;
 }
 
@@ -226,12 +228,12 @@ enum nccl_net_result net_test_request(void *request, int *done, int *sizes)
 	return comm_result(net_test(request, done, sizes));
 }
 
-/* ---- version 11 ---- */
+/* ---- version 12 ---- */
 
 static char context; /* what every communicator gets: there is nothing to tell apart */
 
-static enum nccl_net_result init_v11(void **ctx, uint64_t comm_id, struct nccl_net_config *config,
-				     nccl_net_log_fn log, nccl_net_profiler_fn profiler)
+enum nccl_net_result net_init_ctx(void **ctx, uint64_t comm_id, struct nccl_net_config *config,
+				  nccl_net_log_fn log, nccl_net_profiler_fn profiler)
 {
 	(void)comm_id;
 	(void)config;
@@ -240,62 +242,55 @@ static enum nccl_net_result init_v11(void **ctx, uint64_t comm_id, struct nccl_n
 	return net_init(log);
 }
 
-static enum nccl_net_result finalize_v11(void *ctx)
+enum nccl_net_result net_finalize_ctx(void *ctx)
 {
 	return ctx ? net_finalize() : NCCL_NET_OK;
 }
 
-static enum nccl_net_result listen_v11(void *ctx, int dev, void *handle, void **listen_comm)
+enum nccl_net_result net_listen_ctx(void *ctx, int dev, void *handle, void **listen_comm)
 {
 	(void)ctx;
 	return net_listen_on(dev, handle, listen_comm);
 }
 
-static enum nccl_net_result connect_v11(void *ctx, int dev, void *handle, void **send_comm,
-					struct nccl_net_device_handle **dev_comm)
+enum nccl_net_result net_connect_ctx(void *ctx, int dev, void *handle, void **send_comm,
+				     struct nccl_net_device_handle **dev_comm)
 {
 	(void)ctx;
 	(void)dev_comm;
 	return net_connect_to(dev, handle, send_comm);
 }
 
-static enum nccl_net_result accept_v11(void *listen_comm, void **recv_comm,
-				       struct nccl_net_device_handle **dev_comm)
+enum nccl_net_result net_accept_dev(void *listen_comm, void **recv_comm,
+				    struct nccl_net_device_handle **dev_comm)
 {
 	(void)dev_comm;
 	return net_accept_on(listen_comm, recv_comm);
 }
 
-static enum nccl_net_result isend_v11(void *send_comm, void *data, size_t size, int tag,
-				      void *mhandle, void *phandle, void **request)
+enum nccl_net_result net_isend_prof(void *send_comm, void *data, size_t size, int tag,
+				    void *mhandle, void *phandle, void **request)
 {
 	(void)phandle;
 	return net_send_to(send_comm, data, size, tag, mhandle, request);
 }
 
-static enum nccl_net_result irecv_v11(void *recv_comm, int n, void **data, size_t *sizes, int *tags,
-				      void **mhandles, void **phandles, void **request)
+enum nccl_net_result net_irecv_prof(void *recv_comm, int n, void **data, size_t *sizes, int *tags,
+				    void **mhandles, void **phandles, void **request)
 {
 	(void)phandles;
 	return net_recv_from(recv_comm, n, data, sizes, tags, mhandles, request);
 }
 
-NET_EXPORT const struct nccl_net_v11 ncclNetPlugin_v11 = {
-	.name = NET_NAME,
-	.init = init_v11,
-	.devices = net_devices,
-	.get_properties = net_properties,
-	.listen = listen_v11,
-	.connect = connect_v11,
-	.accept = accept_v11,
+NET_EXPORT const struct nccl_net_v12 ncclNetPlugin_v12 = {
+	NET_TABLE_V6,
 	.reg_mr = net_reg_mr,
-	.dereg_mr = net_dereg_mr,
-	.isend = isend_v11,
-	.irecv = irecv_v11,
-	.iflush = net_flush,
-	.test = net_test_request,
-	.close_send = net_close_send,
-	.close_recv = net_close_recv,
-	.close_listen = net_close_listen,
-	.finalize = finalize_v11,
+	.accept = net_accept_dev,
+	.init = net_init_ctx,
+	.get_properties = net_properties,
+	.listen = net_listen_ctx,
+	.connect = net_connect_ctx,
+	.isend = net_isend_prof,
+	.irecv = net_irecv_prof,
+	.finalize = net_finalize_ctx,
 };

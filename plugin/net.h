@@ -13,10 +13,15 @@
 
 #define NET_MAX_BYTES ((size_t)NCCL_NET_MAX_MESSAGE_V8)
 
+/* ---- the plugin's life ---- */
+
 enum nccl_net_result net_init(nccl_net_log_fn log);
 enum nccl_net_result net_finalize(void);
 enum nccl_net_result net_devices(int *ndev);
-enum nccl_net_result net_properties(int dev, struct nccl_net_props_v11 *props);
+enum nccl_net_result net_properties(int dev, struct nccl_net_props_v12 *props);
+
+/* ---- connections, memory, data ---- */
+
 enum nccl_net_result net_listen_on(int dev, void *handle, void **listen_comm);
 enum nccl_net_result net_connect_to(int dev, void *handle, void **send_comm);
 enum nccl_net_result net_accept_on(void *listen_comm, void **recv_comm);
@@ -32,5 +37,26 @@ enum nccl_net_result net_test_request(void *request, int *done, int *sizes);
 enum nccl_net_result net_close_send(void *send_comm);
 enum nccl_net_result net_close_recv(void *recv_comm);
 enum nccl_net_result net_close_listen(void *listen_comm);
+
+/* ---- the same with the arguments of newer versions, which we have no use for ---- */
+
+enum nccl_net_result net_init_ctx(void **ctx, uint64_t comm_id, struct nccl_net_config *config,
+				  nccl_net_log_fn log, nccl_net_profiler_fn profiler);
+enum nccl_net_result net_finalize_ctx(void *ctx);
+enum nccl_net_result net_listen_ctx(void *ctx, int dev, void *handle, void **listen_comm);
+enum nccl_net_result net_connect_ctx(void *ctx, int dev, void *handle, void **send_comm,
+				     struct nccl_net_device_handle **dev_comm);
+enum nccl_net_result net_accept_dev(void *listen_comm, void **recv_comm,
+				    struct nccl_net_device_handle **dev_comm);
+enum nccl_net_result net_isend_prof(void *send_comm, void *data, size_t size, int tag,
+				    void *mhandle, void *phandle, void **request);
+enum nccl_net_result net_irecv_prof(void *recv_comm, int n, void **data, size_t *sizes, int *tags,
+				    void **mhandles, void **phandles, void **request);
+
+/* Members that have the same form in all versions. */
+#define NET_TABLE_V6 \
+	.name = NET_NAME, .devices = net_devices, .dereg_mr = net_dereg_mr, .iflush = net_flush, \
+	.test = net_test_request, .close_send = net_close_send, .close_recv = net_close_recv, \
+	.close_listen = net_close_listen
 
 #endif

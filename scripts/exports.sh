@@ -21,14 +21,14 @@ needs() { readelf -d "$build/$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
 system='libc\.so\.6|libdl\.so\.2|libpthread\.so\.0|ld-linux.*|lib(asan|ubsan|tsan)\.so\..*'
 interposed='open(at)?(64)?|__open(at)?(64)?_2|l?stat|fstat(at)?|f?stat64|fstatat64|__[lf]?xstat(at)?|__f?xstat64|access|ioctl|close(_range|from)?|dup[23]|write|socket'
 
-strangers libnccl-net-efa.so exports 'ncclNetPlugin_v(8|9|10|11)' < <(exports libnccl-net-efa.so)
+strangers libnccl-net-efa.so exports 'ncclNetPlugin_v([6-9]|1[0-2])' < <(exports libnccl-net-efa.so)
 strangers libsrd.so exports 'srd_[a-z0-9_]+' < <(exports libsrd.so)
 strangers libsoftefa.so exports "$interposed" < <(exports libsoftefa.so)
 for lib in libnccl-net-efa.so libsrd.so libsoftefa.so; do
 	[ -n "$(exports $lib)" ] || { echo "$lib exports nothing"; bad=1; }
 	strangers $lib needs "$system" < <(needs $lib)
 done
-for v in 8 9 10 11; do
+for v in 6 7 8 9 10 11 12; do
 	exports libnccl-net-efa.so | grep -qx "ncclNetPlugin_v$v" || { echo "libnccl-net-efa.so lacks ncclNetPlugin_v$v"; bad=1; }
 done
 exit $bad

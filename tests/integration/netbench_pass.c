@@ -25,11 +25,11 @@ struct run {
 
 ParameterizedTestParameters(netbench_pass, abis)
 {
-	static struct run runs[20];
+	static struct run runs[28];
 	static const char *const patterns[] = {"pingpong", "stream", "ring", "alltoall"};
 	size_t n = 0;
 
-	for (int abi = 8; abi <= 12; abi++) {
+	for (int abi = 6; abi <= 12; abi++) {
 		for (size_t p = 0; p < 4; p++)
 			snprintf(runs[n++].args, sizeof(runs[0].args), "--abi %d --pattern %s", abi,
 				 patterns[p]);

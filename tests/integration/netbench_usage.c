@@ -36,7 +36,7 @@ ParameterizedTestParameters(netbench_usage, refusals)
 		 "must be at most 1073741824 for pingpong"},
 		{"--plugin x --pattern ringg",
 		 "--pattern ringg: must be pingpong, stream, ring or"},
-		{"--plugin x --abi 7", "--abi 7: must be 8 to 12"},
+		{"--plugin x --abi 5", "--abi 5: must be 6 to 12"},
 		{"--plugin x --chunk 63", "--chunk 63: must be 64 to 1073741824"},
 		{"--plugin x --channels 2 --pattern pingpong",
 		 "--channels 2: must be 1 for pingpong"},

@@ -13,9 +13,7 @@
 
 enum { HANDLE = NCCL_NET_HANDLE_BYTES };
 
-static struct plug_abi abis[] = {{8}, {9}, {10}, {11}};
-
-#define ABIS() cr_make_param_array(struct plug_abi, abis, sizeof(abis) / sizeof(abis[0]))
+#define ABIS() cr_make_param_array(struct plug_abi, plug_abis, PLUG_ABIS)
 
 ParameterizedTestParameters(conn, one_thread_that_alternates_connects_to_itself)
 {

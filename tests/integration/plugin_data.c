@@ -50,11 +50,11 @@ static const size_t sizes[] = {
 
 ParameterizedTestParameters(data, message_of_this_size_arrives)
 {
-	static struct message m[4 * COUNT(sizes) + 1];
+	static struct message m[PLUG_ABIS * COUNT(sizes) + 1];
 
-	for (size_t i = 0; i < 4 * COUNT(sizes); i++)
-		m[i] = (struct message){8 + (int)i % 4, sizes[i / 4]};
-	m[4 * COUNT(sizes)] = (struct message){11, 64 * MI};
+	for (size_t i = 0; i < PLUG_ABIS * COUNT(sizes); i++)
+		m[i] = (struct message){plug_abis[i % PLUG_ABIS].v, sizes[i / PLUG_ABIS]};
+	m[PLUG_ABIS * COUNT(sizes)] = (struct message){12, 64 * MI};
 	return cr_make_param_array(struct message, m, COUNT(m));
 }
 

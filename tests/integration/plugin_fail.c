@@ -14,9 +14,7 @@
 
 enum { SIZE = 10000, SOON_MS = 10000 };
 
-static struct plug_abi abis[] = {{8}, {9}, {10}, {11}};
-
-#define ABIS() cr_make_param_array(struct plug_abi, abis, sizeof(abis) / sizeof(abis[0]))
+#define ABIS() cr_make_param_array(struct plug_abi, plug_abis, PLUG_ABIS)
 
 static enum nccl_net_result isend_result(struct link *l, const struct mem *m)
 {

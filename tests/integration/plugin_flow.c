@@ -12,9 +12,7 @@
 
 enum { SLOTS = 128, SIZE = 600 }; /* of a test's two buffers, each cut into slots */
 
-static struct plug_abi abis[] = {{8}, {9}, {10}, {11}};
-
-#define ABIS() cr_make_param_array(struct plug_abi, abis, sizeof(abis) / sizeof(abis[0]))
+#define ABIS() cr_make_param_array(struct plug_abi, plug_abis, PLUG_ABIS)
 
 struct flow {
 	struct plug plug;
@@ -267,7 +265,8 @@ struct parts {
 	int abi, n;
 };
 
-static struct parts groups[] = {{8, 9}, {9, 9}, {10, 9}, {11, 9}, {11, 0}, {11, -1}};
+static struct parts groups[] = {{6, 2},  {7, 2},  {8, 2},  {9, 9},  {10, 9},
+				{11, 9}, {12, 9}, {12, 0}, {12, -1}};
 
 ParameterizedTestParameters(flow, receive_of_another_number_of_parts_is_an_error)
 {

@@ -12,7 +12,7 @@
 
 enum { SIZE = 1000, SLOTS = 256, MOST = 8 };
 
-static struct plug_abi abis[] = {{9}, {10}, {11}};
+static struct plug_abi abis[] = {{9}, {10}, {11}, {12}};
 
 #define ABIS() cr_make_param_array(struct plug_abi, abis, sizeof(abis) / sizeof(abis[0]))
 

@@ -200,7 +200,7 @@ Test(mr, memory_mapped_anew_at_the_same_address_is_the_one_that_is_used)
 static enum nccl_net_result reg_fails(struct link *l, void *at, size_t size, int type)
 {
 	void *mh = &mh;
-	enum nccl_net_result rc = l->plug->net.reg_mr(l->send, at, size, type, &mh);
+	enum nccl_net_result rc = l->plug->net.reg_mr(&l->plug->net, l->send, at, size, type, &mh);
 
 	need(rc != NCCL_NET_OK, "%zu bytes of type %d are registered", size, type);
 	need(!mh, "a handle for what is not registered");
@@ -290,7 +290,7 @@ Test(mr, registration_works_again_when_the_device_has_room_again)
 	link_open(&l, &p, dev, dev);
 	for (; n < N; n++) {
 		mh[n] = NULL;
-		if (p.net.reg_mr(l.send, mem + n * 4096, 4096, NCCL_NET_PTR_HOST, &mh[n]))
+		if (p.net.reg_mr(&p.net, l.send, mem + n * 4096, 4096, NCCL_NET_PTR_HOST, &mh[n]))
 			break;
 	}
 	need(n > 0 && n < N, "%d of %d regions on a device of 12", n, N);

@@ -51,7 +51,7 @@ static void try_once(struct plug *p, int dev, struct outcome *o)
 		if (!o->connected && !o->connect)
 			o->connect = p->net.connect(&p->net, p->ctx, dev, handle, &send, &dev_comm);
 		if (!o->accepted && !o->accept)
-			o->accept = p->net.accept(listen, &recv, &dev_comm);
+			o->accept = p->net.accept(&p->net, listen, &recv, &dev_comm);
 		o->connected = send != NULL;
 		o->accepted = recv != NULL;
 		need(!(o->connect && send) && !(o->accept && recv), "an error and a comm");

@@ -205,7 +205,7 @@ ParameterizedTest(struct flaw *f, stranger, request_that_cannot_be_served_fails_
 	while (rc == NCCL_NET_OK) {
 		void *comm = &s;
 
-		rc = s.plug.net.accept(s.listen, &comm, &dev_comm);
+		rc = s.plug.net.accept(&s.plug.net, s.listen, &comm, &dev_comm);
 		need(!comm, "a comm, with result %d", rc);
 		need(now_ms() < end, "%s: accepted, or ignored", f->what);
 		relax(&tries);

@@ -14,6 +14,8 @@
 #include "../../tools/host/log.h"
 #include "need.h"
 
+struct plug_abi plug_abis[PLUG_ABIS] = {{6}, {7}, {8}, {9}, {10}, {11}, {12}};
+
 /* ---- what it said ---- */
 
 static struct {
@@ -194,7 +196,7 @@ void *plug_accept_once(struct plug *p, void *listen)
 {
 	struct nccl_net_device_handle *dev_comm = NULL;
 	void *comm = POISON;
-	enum nccl_net_result rc = p->net.accept(listen, &comm, &dev_comm);
+	enum nccl_net_result rc = p->net.accept(&p->net, listen, &comm, &dev_comm);
 
 	need(rc == NCCL_NET_OK, "%s: %s", host_result_str(rc), plug_warning());
 	need(comm != POISON, "the comm was not written");
@@ -279,7 +281,7 @@ void plug_close_recv(struct plug *p, void *comm)
 void *plug_reg(struct plug *p, void *comm, void *at, size_t size)
 {
 	void *mh = POISON;
-	enum nccl_net_result rc = p->net.reg_mr(comm, at, size, NCCL_NET_PTR_HOST, &mh);
+	enum nccl_net_result rc = p->net.reg_mr(&p->net, comm, at, size, NCCL_NET_PTR_HOST, &mh);
 
 	need(rc == NCCL_NET_OK, "%s: %zu bytes: %s", host_result_str(rc), size, plug_warning());
 	need(mh && mh != POISON, "no memory handle");

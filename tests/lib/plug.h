@@ -18,10 +18,13 @@ struct plug {
 	int ndev;
 };
 
-/* An ABI version for ParameterizedTest. */
+/* The ABI versions that the plugin has, for ParameterizedTest. */
 struct plug_abi {
 	int v;
 };
+
+enum { PLUG_ABIS = 7 };
+extern struct plug_abi plug_abis[PLUG_ABIS];
 
 /* Add to what softefa is told; before the plugin looks for devices. Skips without softefa. */
 void plug_softefa(const char *settings);

@@ -35,9 +35,9 @@ enum nccl_net_result test_plugin_errno(const char *call)
 	return NCCL_NET_SYSTEM_ERROR;
 }
 
-/* ---- what v8 brought ---- */
+/* ---- v6 ---- */
 
-static enum nccl_net_result init_v8(nccl_net_log_fn log)
+static enum nccl_net_result init_v6(nccl_net_log_fn log)
 {
 	logger = log;
 	if (log)
@@ -74,48 +74,43 @@ static enum nccl_net_result get_properties_v12(int dev, struct nccl_net_props_v1
 	return test_plugin.properties(dev, props);
 }
 
-static enum nccl_net_result get_properties_v8(int dev, struct nccl_net_props_v8 *props)
+static enum nccl_net_result get_properties_v6(int dev, struct nccl_net_props_v6 *props)
 {
 	struct nccl_net_props_v12 p;
 	enum nccl_net_result rc = get_properties_v12(dev, &p);
 
 	if (!rc)
-		*props = (struct nccl_net_props_v8){
+		*props = (struct nccl_net_props_v6){
 			.name = p.name,
 			.guid = p.guid,
 			.ptr_support = p.ptr_support,
 			.speed = p.speed,
 			.max_comms = p.max_comms,
 			.max_recvs = p.max_recvs,
-			.device_type = p.device_type,
 		};
 	return rc;
 }
 
-static enum nccl_net_result listen_v8(int dev, void *handle, void **listen_comm)
+static enum nccl_net_result listen_v6(int dev, void *handle, void **listen_comm)
 {
 	return test_plugin.listen(dev, handle, listen_comm);
 }
 
-static enum nccl_net_result connect_v8(int dev, void *handle, void **send_comm,
-				       struct nccl_net_device_handle **dev_comm)
+static enum nccl_net_result connect_v6(int dev, void *handle, void **send_comm)
 {
-	if (*dev_comm)
-		return test_plugin_usage("device handle preset in connect");
 	return test_plugin.connect(dev, handle, send_comm);
 }
 
-static enum nccl_net_result accept_v8(void *listen_comm, void **recv_comm,
-				      struct nccl_net_device_handle **dev_comm)
+static enum nccl_net_result accept_v6(void *listen_comm, void **recv_comm)
 {
-	if (*dev_comm)
-		return test_plugin_usage("device handle preset in accept");
 	return test_plugin.accept(listen_comm, recv_comm);
 }
 
-static enum nccl_net_result reg_mr(void *comm, void *data, size_t size, int type, void **mhandle)
+static enum nccl_net_result reg_mr_v6(void *comm, void *data, int size, int type, void **mhandle)
 {
-	return test_plugin.reg_mr(comm, data, size, type, mhandle);
+	if (size < 0)
+		return test_plugin_usage("regMr of a negative size");
+	return test_plugin.reg_mr(comm, data, (size_t)size, type, mhandle);
 }
 
 static enum nccl_net_result dereg_mr(void *comm, void *mhandle)
@@ -123,14 +118,14 @@ static enum nccl_net_result dereg_mr(void *comm, void *mhandle)
 	return test_plugin.dereg_mr(comm, mhandle);
 }
 
-static enum nccl_net_result isend_v8(void *send_comm, void *data, int size, int tag, void *mhandle,
+static enum nccl_net_result isend_v6(void *send_comm, void *data, int size, int tag, void *mhandle,
 				     void **request)
 {
 	(void)tag;
 	return test_plugin.isend(send_comm, data, (size_t)size, mhandle, request);
 }
 
-static enum nccl_net_result irecv_v8(void *recv_comm, int n, void **data, int *sizes, int *tags,
+static enum nccl_net_result irecv_v6(void *recv_comm, int n, void **data, int *sizes, int *tags,
 				     void **mhandles, void **request)
 {
 	(void)tags;
@@ -169,16 +164,105 @@ static enum nccl_net_result close_listen(void *listen_comm)
 }
 
 #define TABLE_COMMON \
-	.name = test_plugin_name, .devices = devices, .accept = accept_v8, .reg_mr = reg_mr, \
-	.dereg_mr = dereg_mr, .iflush = iflush, .test = test, .close_send = close_send, \
-	.close_recv = close_recv, .close_listen = close_listen
+	.name = test_plugin_name, .devices = devices, .dereg_mr = dereg_mr, .iflush = iflush, \
+	.test = test, .close_send = close_send, .close_recv = close_recv, \
+	.close_listen = close_listen
+
+extern const struct nccl_net_v6 ncclNetPlugin_v6;
+EXPORT const struct nccl_net_v6 ncclNetPlugin_v6 = {
+	TABLE_COMMON,        .init = init_v6,       .get_properties = get_properties_v6,
+	.listen = listen_v6, .connect = connect_v6, .accept = accept_v6,
+	.reg_mr = reg_mr_v6, .isend = isend_v6,     .irecv = irecv_v6,
+};
+
+/* ---- v7 ---- */
+
+#if TABLES_NEWEST >= 7
+
+static enum nccl_net_result get_properties_v7(int dev, struct nccl_net_props_v7 *props)
+{
+	struct nccl_net_props_v12 p;
+	enum nccl_net_result rc = get_properties_v12(dev, &p);
+
+	if (!rc)
+		*props = (struct nccl_net_props_v7){
+			.name = p.name,
+			.guid = p.guid,
+			.ptr_support = p.ptr_support,
+			.speed = p.speed,
+			.max_comms = p.max_comms,
+			.max_recvs = p.max_recvs,
+			.device_type = p.device_type,
+		};
+	return rc;
+}
+
+static enum nccl_net_result connect_v7(int dev, void *handle, void **send_comm,
+				       struct nccl_net_device_handle **dev_comm)
+{
+	if (*dev_comm)
+		return test_plugin_usage("device handle preset in connect");
+	return test_plugin.connect(dev, handle, send_comm);
+}
+
+static enum nccl_net_result accept_v7(void *listen_comm, void **recv_comm,
+				      struct nccl_net_device_handle **dev_comm)
+{
+	if (*dev_comm)
+		return test_plugin_usage("device handle preset in accept");
+	return test_plugin.accept(listen_comm, recv_comm);
+}
+
+extern const struct nccl_net_v7 ncclNetPlugin_v7;
+EXPORT const struct nccl_net_v7 ncclNetPlugin_v7 = {
+	TABLE_COMMON,        .init = init_v6,       .get_properties = get_properties_v7,
+	.listen = listen_v6, .connect = connect_v7, .accept = accept_v7,
+	.reg_mr = reg_mr_v6, .isend = isend_v6,     .irecv = irecv_v6,
+};
+
+#endif
+
+/* ---- v8 ---- */
+
+#if TABLES_NEWEST >= 8
+
+static enum nccl_net_result get_properties_v8(int dev, struct nccl_net_props_v8 *props)
+{
+	struct nccl_net_props_v12 p;
+	enum nccl_net_result rc = get_properties_v12(dev, &p);
+
+	if (!rc)
+		*props = (struct nccl_net_props_v8){
+			.name = p.name,
+			.guid = p.guid,
+			.ptr_support = p.ptr_support,
+			.speed = p.speed,
+			.max_comms = p.max_comms,
+			.max_recvs = p.max_recvs,
+			.device_type = p.device_type,
+		};
+	return rc;
+}
+
+static enum nccl_net_result reg_mr(void *comm, void *data, size_t size, int type, void **mhandle)
+{
+	return test_plugin.reg_mr(comm, data, size, type, mhandle);
+}
+
+#define TABLE_V8 TABLE_COMMON, .accept = accept_v7, .reg_mr = reg_mr
 
 extern const struct nccl_net_v8 ncclNetPlugin_v8;
 EXPORT const struct nccl_net_v8 ncclNetPlugin_v8 = {
-	TABLE_COMMON,        .init = init_v8,       .get_properties = get_properties_v8,
-	.listen = listen_v8, .connect = connect_v8, .isend = isend_v8,
-	.irecv = irecv_v8,
+	TABLE_V8,
+	.init = init_v6,
+	.get_properties = get_properties_v8,
+	.listen = listen_v6,
+	.connect = connect_v7,
+	.isend = isend_v6,
+	.irecv = irecv_v6,
 };
+
+#endif
 
 /* ---- v9 ---- */
 
@@ -223,8 +307,12 @@ static enum nccl_net_result irecv_v9(void *recv_comm, int n, void **data, size_t
 
 extern const struct nccl_net_v9 ncclNetPlugin_v9;
 EXPORT const struct nccl_net_v9 ncclNetPlugin_v9 = {
-	TABLE_COMMON,        .init = init_v8,       .get_properties = get_properties_v9,
-	.listen = listen_v8, .connect = connect_v8, .isend = isend_v9,
+	TABLE_V8,
+	.init = init_v6,
+	.get_properties = get_properties_v9,
+	.listen = listen_v6,
+	.connect = connect_v7,
+	.isend = isend_v9,
 	.irecv = irecv_v9,
 };
 
@@ -237,7 +325,7 @@ EXPORT const struct nccl_net_v9 ncclNetPlugin_v9 = {
 static enum nccl_net_result init_v10(nccl_net_log_fn log, nccl_net_profiler_fn profiler)
 {
 	(void)profiler;
-	return init_v8(log);
+	return init_v6(log);
 }
 
 static enum nccl_net_result connect_v10(int dev, struct nccl_net_config *config, void *handle,
@@ -245,7 +333,7 @@ static enum nccl_net_result connect_v10(int dev, struct nccl_net_config *config,
 {
 	if (!config || config->traffic_class != NCCL_NET_TRAFFIC_CLASS_NONE)
 		return test_plugin_usage("connect without the config of init");
-	return connect_v8(dev, handle, send_comm, dev_comm);
+	return connect_v7(dev, handle, send_comm, dev_comm);
 }
 
 static enum nccl_net_result isend_v10(void *send_comm, void *data, size_t size, int tag,
@@ -264,8 +352,12 @@ static enum nccl_net_result irecv_v10(void *recv_comm, int n, void **data, size_
 
 extern const struct nccl_net_v10 ncclNetPlugin_v10;
 EXPORT const struct nccl_net_v10 ncclNetPlugin_v10 = {
-	TABLE_COMMON,        .init = init_v10,       .get_properties = get_properties_v9,
-	.listen = listen_v8, .connect = connect_v10, .isend = isend_v10,
+	TABLE_V8,
+	.init = init_v10,
+	.get_properties = get_properties_v9,
+	.listen = listen_v6,
+	.connect = connect_v10,
+	.isend = isend_v10,
 	.irecv = irecv_v10,
 };
 
@@ -285,7 +377,7 @@ static enum nccl_net_result init_v11(void **ctx, uint64_t comm_id, struct nccl_n
 	if (!config || config->traffic_class != NCCL_NET_TRAFFIC_CLASS_NONE)
 		return test_plugin_usage("init without a config");
 	*ctx = &context;
-	return init_v8(log);
+	return init_v6(log);
 }
 
 static enum nccl_net_result finalize_v11(void *ctx)
@@ -320,7 +412,7 @@ static enum nccl_net_result listen_v11(void *ctx, int dev, void *handle, void **
 {
 	if (ctx != &context)
 		return test_plugin_usage("listen, strange context");
-	return listen_v8(dev, handle, listen_comm);
+	return listen_v6(dev, handle, listen_comm);
 }
 
 static enum nccl_net_result connect_v11(void *ctx, int dev, void *handle, void **send_comm,
@@ -328,7 +420,7 @@ static enum nccl_net_result connect_v11(void *ctx, int dev, void *handle, void *
 {
 	if (ctx != &context)
 		return test_plugin_usage("connect, strange context");
-	return connect_v8(dev, handle, send_comm, dev_comm);
+	return connect_v7(dev, handle, send_comm, dev_comm);
 }
 
 static enum nccl_net_result set_net_attr(void *ctx, struct nccl_net_attr *attr)
@@ -340,9 +432,9 @@ static enum nccl_net_result set_net_attr(void *ctx, struct nccl_net_attr *attr)
 
 /* v11 and v12 differ in the type of the properties alone. */
 #define TABLE_V11 \
-	TABLE_COMMON, .init = init_v11, .listen = listen_v11, .connect = connect_v11, \
-		      .isend = isend_v10, .irecv = irecv_v10, .finalize = finalize_v11, \
-		      .set_net_attr = set_net_attr
+	TABLE_V8, .init = init_v11, .listen = listen_v11, .connect = connect_v11, \
+		  .isend = isend_v10, .irecv = irecv_v10, .finalize = finalize_v11, \
+		  .set_net_attr = set_net_attr
 
 extern const struct nccl_net_v11 ncclNetPlugin_v11;
 EXPORT const struct nccl_net_v11 ncclNetPlugin_v11 = {

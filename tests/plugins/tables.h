@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A test plugin as its author writes it: one set of calls. tables.c exports it as v8 to v12. */
+/* A test plugin as its author writes it: one set of calls. tables.c exports it as v6 to v12. */
 #ifndef TESTS_PLUGINS_TABLES_H
 #define TESTS_PLUGINS_TABLES_H
 

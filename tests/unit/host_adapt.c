@@ -24,7 +24,7 @@ static enum nccl_net_result devices(int *ndev)
 
 /* ---- a plugin of v8 ---- */
 
-static enum nccl_net_result init_v8(nccl_net_log_fn log)
+static enum nccl_net_result init_v6(nccl_net_log_fn log)
 {
 	(void)log;
 	seen.inits++;
@@ -46,7 +46,7 @@ static enum nccl_net_result get_properties_v8(int dev, struct nccl_net_props_v8 
 	return NCCL_NET_OK;
 }
 
-static enum nccl_net_result isend_v8(void *comm, void *data, int size, int tag, void *mhandle,
+static enum nccl_net_result isend_v6(void *comm, void *data, int size, int tag, void *mhandle,
 				     void **request)
 {
 	(void)comm, (void)data, (void)tag, (void)mhandle;
@@ -56,7 +56,7 @@ static enum nccl_net_result isend_v8(void *comm, void *data, int size, int tag, 
 	return NCCL_NET_OK;
 }
 
-static enum nccl_net_result irecv_v8(void *comm, int n, void **data, int *sizes, int *tags,
+static enum nccl_net_result irecv_v6(void *comm, int n, void **data, int *sizes, int *tags,
 				     void **mhandles, void **request)
 {
 	(void)comm, (void)data, (void)tags, (void)mhandles;
@@ -69,11 +69,11 @@ static enum nccl_net_result irecv_v8(void *comm, int n, void **data, int *sizes,
 
 static const struct nccl_net_v8 v8 = {
 	.name = "old",
-	.init = init_v8,
+	.init = init_v6,
 	.devices = devices,
 	.get_properties = get_properties_v8,
-	.isend = isend_v8,
-	.irecv = irecv_v8,
+	.isend = isend_v6,
+	.irecv = irecv_v6,
 };
 
 static struct host_net net;
@@ -165,6 +165,104 @@ Test(adapt, what_v8_lacks_is_null)
 	cr_assert(!net.irecv_consumed && !net.reg_mr_dma_buf && net.finalize);
 }
 
+/* ---- earlier ones ---- */
+
+static enum nccl_net_result get_properties_v6(int dev, struct nccl_net_props_v6 *props)
+{
+	*props = (struct nccl_net_props_v6){.name = (char *)"older",
+					    .guid = 7 + (uint64_t)dev,
+					    .ptr_support = 3,
+					    .speed = 100,
+					    .port = 1,
+					    .latency = 2.5f,
+					    .max_comms = 4,
+					    .max_recvs = 5};
+	return NCCL_NET_OK;
+}
+
+static enum nccl_net_result connect_v6(int dev, void *handle, void **send_comm)
+{
+	(void)handle;
+	seen.dev = dev;
+	*send_comm = &seen;
+	return NCCL_NET_OK;
+}
+
+static enum nccl_net_result accept_v6(void *listen_comm, void **recv_comm)
+{
+	*recv_comm = listen_comm;
+	return NCCL_NET_OK;
+}
+
+static enum nccl_net_result reg_mr_v6(void *comm, void *data, int size, int type, void **mhandle)
+{
+	(void)comm, (void)data, (void)type, (void)mhandle;
+	seen.calls++;
+	seen.size = (size_t)size;
+	return NCCL_NET_OK;
+}
+
+static const struct nccl_net_v6 v6 = {
+	.name = "older",
+	.init = init_v6,
+	.get_properties = get_properties_v6,
+	.connect = connect_v6,
+	.accept = accept_v6,
+	.reg_mr = reg_mr_v6,
+	.isend = isend_v6,
+	.irecv = irecv_v6,
+};
+
+Test(adapt, v6_has_no_device_type_and_no_device_handle)
+{
+	struct nccl_net_props_v12 p;
+	void *comm = NULL, *listen = &p;
+
+	use(&v6, 6);
+	memset(&p, 0xff, sizeof(p));
+	cr_assert_eq(net.get_properties(&net, 3, &p), NCCL_NET_OK);
+	cr_assert(p.guid == 10 && p.ptr_support == 3 && p.reg_is_global == 0 && p.speed == 100);
+	cr_assert(p.port == 1 && p.latency == 2.5f && p.max_comms == 4 && p.max_recvs == 5);
+	cr_assert(p.device_type == 0 && p.device_version == 0 && p.max_p2p_bytes == 1ul << 30);
+	cr_assert_eq(net.connect(&net, NULL, 6, NULL, &comm, NULL), NCCL_NET_OK);
+	cr_assert(comm == &seen && seen.dev == 6);
+	cr_assert_eq(net.accept(&net, listen, &comm, NULL), NCCL_NET_OK);
+	cr_assert_eq(comm, listen);
+	cr_assert(!net.get_device_mr && !net.irecv_consumed && net.finalize);
+}
+
+Test(adapt, v6_regions_end_at_2_GiB)
+{
+	use(&v6, 6);
+	cr_assert_eq(net.reg_mr(&net, NULL, NULL, 0x7fffffff, 1, NULL), NCCL_NET_OK);
+	cr_assert_eq(seen.size, 0x7fffffff);
+	cr_assert_eq(net.reg_mr(&net, NULL, NULL, 0x80000000, 1, NULL), NCCL_NET_INTERNAL_ERROR);
+	cr_assert_eq(seen.calls, 1);
+}
+
+static enum nccl_net_result get_properties_v7(int dev, struct nccl_net_props_v7 *props)
+{
+	*props = (struct nccl_net_props_v7){.max_recvs = 5, .device_version = dev};
+	return NCCL_NET_OK;
+}
+
+static const struct nccl_net_v7 v7 = {
+	.name = "old",
+	.init = init_v6,
+	.get_properties = get_properties_v7,
+	.reg_mr = reg_mr_v6,
+};
+
+Test(adapt, v7_has_a_device_type_and_narrow_regions)
+{
+	struct nccl_net_props_v12 p;
+
+	use(&v7, 7);
+	cr_assert_eq(net.get_properties(&net, 3, &p), NCCL_NET_OK);
+	cr_assert(p.device_version == 3 && p.max_recvs == 5 && p.reg_is_global == 0);
+	cr_assert_eq(net.reg_mr(&net, NULL, NULL, 0x80000000, 1, NULL), NCCL_NET_INTERNAL_ERROR);
+}
+
 /* ---- later ones ---- */
 
 static enum nccl_net_result irecv_v9(void *comm, int n, void **data, size_t *sizes, int *tags,
@@ -186,7 +284,7 @@ static enum nccl_net_result make_vdevice_v9(int *dev, struct nccl_net_vdev_v9 *v
 
 static const struct nccl_net_v9 v9 = {
 	.name = "v9",
-	.init = init_v8,
+	.init = init_v6,
 	.irecv = irecv_v9,
 	.make_vdevice = make_vdevice_v9,
 };
@@ -217,7 +315,7 @@ Test(adapt, a_virtual_device_of_v9_has_4_members_at_most)
 static enum nccl_net_result init_v10(nccl_net_log_fn log, nccl_net_profiler_fn profiler)
 {
 	(void)profiler;
-	return init_v8(log);
+	return init_v6(log);
 }
 
 static enum nccl_net_result connect_v10(int dev, struct nccl_net_config *config, void *handle,

@@ -16,11 +16,11 @@ static const struct {
 	const char *name;
 	int since; /* mandatory from this version on; 0: never */
 } slots[] = {
-	{"name", 8},        {"init", 8},        {"devices", 8},       {"getProperties", 8},
-	{"listen", 8},      {"connect", 8},     {"accept", 8},        {"regMr", 8},
-	{"regMrDmaBuf", 0}, {"deregMr", 8},     {"isend", 8},         {"irecv", 8},
-	{"iflush", 8},      {"test", 8},        {"closeSend", 8},     {"closeRecv", 8},
-	{"closeListen", 8}, {"getDeviceMr", 0}, {"irecvConsumed", 0}, {"makeVDevice", 0},
+	{"name", 6},        {"init", 6},        {"devices", 6},       {"getProperties", 6},
+	{"listen", 6},      {"connect", 6},     {"accept", 6},        {"regMr", 6},
+	{"regMrDmaBuf", 0}, {"deregMr", 6},     {"isend", 6},         {"irecv", 6},
+	{"iflush", 6},      {"test", 6},        {"closeSend", 6},     {"closeRecv", 6},
+	{"closeListen", 6}, {"getDeviceMr", 0}, {"irecvConsumed", 0}, {"makeVDevice", 0},
 	{"finalize", 11},   {"setNetAttr", 0},
 };
 

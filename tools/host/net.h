@@ -12,35 +12,45 @@
 
 #include "nccl_net_abi.h"
 
-enum { HOST_ABI_OLDEST = 8, HOST_ABI_NEWEST = 12 };
+enum { HOST_ABI_OLDEST = 6, HOST_ABI_NEWEST = 12 };
 
 /* The table's own members of changed form, named after the version that brought the form. */
 struct host_net_raw {
-	enum nccl_net_result (*init_v8)(nccl_net_log_fn log);
+	enum nccl_net_result (*init_v6)(nccl_net_log_fn log);
 	enum nccl_net_result (*init_v10)(nccl_net_log_fn log, nccl_net_profiler_fn profiler);
 	enum nccl_net_result (*init_v11)(void **ctx, uint64_t comm_id,
 					 struct nccl_net_config *config, nccl_net_log_fn log,
 					 nccl_net_profiler_fn profiler);
+	enum nccl_net_result (*get_properties_v6)(int dev, struct nccl_net_props_v6 *props);
+	enum nccl_net_result (*get_properties_v7)(int dev, struct nccl_net_props_v7 *props);
 	enum nccl_net_result (*get_properties_v8)(int dev, struct nccl_net_props_v8 *props);
 	enum nccl_net_result (*get_properties_v9)(int dev, struct nccl_net_props_v9 *props);
 	enum nccl_net_result (*get_properties_v11)(int dev, struct nccl_net_props_v11 *props);
 	enum nccl_net_result (*get_properties_v12)(int dev, struct nccl_net_props_v12 *props);
-	enum nccl_net_result (*listen_v8)(int dev, void *handle, void **listen_comm);
+	enum nccl_net_result (*listen_v6)(int dev, void *handle, void **listen_comm);
 	enum nccl_net_result (*listen_v11)(void *ctx, int dev, void *handle, void **listen_comm);
-	enum nccl_net_result (*connect_v8)(int dev, void *handle, void **send_comm,
+	enum nccl_net_result (*connect_v6)(int dev, void *handle, void **send_comm);
+	enum nccl_net_result (*connect_v7)(int dev, void *handle, void **send_comm,
 					   struct nccl_net_device_handle **dev_comm);
 	enum nccl_net_result (*connect_v10)(int dev, struct nccl_net_config *config, void *handle,
 					    void **send_comm,
 					    struct nccl_net_device_handle **dev_comm);
 	enum nccl_net_result (*connect_v11)(void *ctx, int dev, void *handle, void **send_comm,
 					    struct nccl_net_device_handle **dev_comm);
-	enum nccl_net_result (*isend_v8)(void *send_comm, void *data, int size, int tag,
+	enum nccl_net_result (*accept_v6)(void *listen_comm, void **recv_comm);
+	enum nccl_net_result (*accept_v7)(void *listen_comm, void **recv_comm,
+					  struct nccl_net_device_handle **dev_comm);
+	enum nccl_net_result (*reg_mr_v6)(void *comm, void *data, int size, int type,
+					  void **mhandle);
+	enum nccl_net_result (*reg_mr_v8)(void *comm, void *data, size_t size, int type,
+					  void **mhandle);
+	enum nccl_net_result (*isend_v6)(void *send_comm, void *data, int size, int tag,
 					 void *mhandle, void **request);
 	enum nccl_net_result (*isend_v9)(void *send_comm, void *data, size_t size, int tag,
 					 void *mhandle, void **request);
 	enum nccl_net_result (*isend_v10)(void *send_comm, void *data, size_t size, int tag,
 					  void *mhandle, void *phandle, void **request);
-	enum nccl_net_result (*irecv_v8)(void *recv_comm, int n, void **data, int *sizes, int *tags,
+	enum nccl_net_result (*irecv_v6)(void *recv_comm, int n, void **data, int *sizes, int *tags,
 					 void **mhandles, void **request);
 	enum nccl_net_result (*irecv_v9)(void *recv_comm, int n, void **data, size_t *sizes,
 					 int *tags, void **mhandles, void **request);
@@ -72,6 +82,10 @@ struct host_net {
 				       void **listen_comm);
 	enum nccl_net_result (*connect)(struct host_net *net, void *ctx, int dev, void *handle,
 					void **send_comm, struct nccl_net_device_handle **dev_comm);
+	enum nccl_net_result (*accept)(struct host_net *net, void *listen_comm, void **recv_comm,
+				       struct nccl_net_device_handle **dev_comm);
+	enum nccl_net_result (*reg_mr)(struct host_net *net, void *comm, void *data, size_t size,
+				       int type, void **mhandle);
 	enum nccl_net_result (*isend)(struct host_net *net, void *send_comm, void *data,
 				      size_t size, int tag, void *mhandle, void *phandle,
 				      void **request);
@@ -86,10 +100,6 @@ struct host_net {
 
 	/* The same in all versions: the plugin's own functions. */
 	enum nccl_net_result (*devices)(int *ndev);
-	enum nccl_net_result (*accept)(void *listen_comm, void **recv_comm,
-				       struct nccl_net_device_handle **dev_comm);
-	enum nccl_net_result (*reg_mr)(void *comm, void *data, size_t size, int type,
-				       void **mhandle);
 	enum nccl_net_result (*reg_mr_dma_buf)(void *comm, void *data, size_t size, int type,
 					       uint64_t offset, int fd, void **mhandle);
 	enum nccl_net_result (*dereg_mr)(void *comm, void *mhandle);

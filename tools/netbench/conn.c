@@ -151,7 +151,7 @@ static int try_accept(struct nb *nb, struct nb_conn *c)
 	enum nccl_net_result rc;
 
 	host_entering(nb->self, HOST_SERVICE, "accept");
-	rc = nb->net.accept(c->listen_comm, &c->comm, &dev_comm);
+	rc = nb->net.accept(&nb->net, c->listen_comm, &c->comm, &dev_comm);
 	if (rc)
 		return nb_call_failed(nb, c, "accept", rc);
 	if (!c->comm)
@@ -234,7 +234,7 @@ int nb_conns_register(void *arg)
 			continue;
 		host_beat(nb->self, HOST_SERVICE);
 		host_entering(nb->self, HOST_SERVICE, "regMr");
-		rc = nb->net.reg_mr(c->comm, buf->addr, buf->size, NCCL_NET_PTR_HOST,
+		rc = nb->net.reg_mr(&nb->net, c->comm, buf->addr, buf->size, NCCL_NET_PTR_HOST,
 				    &c->mhandle[b]);
 		if (rc)
 			return nb_call_failed(nb, c, "regMr", rc);

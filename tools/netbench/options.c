@@ -14,6 +14,7 @@
 #include "common/parse.h"
 #include "host/boot.h"
 #include "host/log.h"
+#include "host/net.h"
 
 #define AT(field) offsetof(struct nb_options, field)
 #define GIB       (UINT64_C(1) << 30)
@@ -39,7 +40,7 @@ static const struct option_row rows[] = {
 	 "largest message of ring (default 512K) and alltoall (128K)"},
 	{"channels", 0, OPTION_NUMBER, "C", AT(channels), 1, 32, "1",
 	 "connections per ordered pair of ranks; 1 for pingpong"},
-	{"abi", 0, OPTION_NUMBER, "N", AT(abi), 8, 12, NULL,
+	{"abi", 0, OPTION_NUMBER, "N", AT(abi), HOST_ABI_OLDEST, HOST_ABI_NEWEST, NULL,
 	 "net ABI version (default: the newest exported)"},
 	{"dev", 0, OPTION_NUMBER, "D", AT(dev), 0, 127, NULL,
 	 "device of all ranks (default: rank modulo number of devices)"},
