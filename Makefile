@@ -40,7 +40,7 @@ host    := $(call objs,tools/host/*.c) $(common)
 
 all: ## libraries and tools, into build/
 all: $(O)/libsrd.a $(O)/libsrd.so $(O)/libnccl-net-efa.so $(O)/libnccl-net.so \
-     $(O)/libsoftefa.so $(O)/softefa $(O)/softefa.1 $(O)/netbench $(O)/srd-pingpong
+     $(O)/libsoftefa.so $(O)/softefa $(O)/softefa.1 $(O)/netbench $(O)/srd-pingpong $(O)/srd-bw
 
 $(O)/obj/%.o: %.c | $(efadv)
 	@echo "  CC    $<"; mkdir -p $(@D)
@@ -67,6 +67,8 @@ $(O)/obj/tools/%.o: override CPPFLAGS += -Itools
 $(O)/netbench: $(call objs,tools/netbench/*.c) $(host)
 	$(call link,,-lm)
 $(O)/srd-pingpong: $(O)/obj/tools/srd-pingpong.o $(common) $(O)/libsrd.a
+	$(call link,$(rpath))
+$(O)/srd-bw: $(call objs,tools/srd-bw/*.c) $(common) $(O)/obj/tools/host/buf.o $(O)/libsrd.a
 	$(call link,$(rpath))
 # Subjects for netbench; tcpnet-vN exports no table newer than N.
 $(O)/obj/tests/plugins/tables-v%.o: tests/plugins/tables.c

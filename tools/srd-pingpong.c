@@ -198,7 +198,7 @@ static void await(struct pingpong *p, uint64_t sent, uint64_t received)
 		if (idle % 64)
 			continue;
 		sched_yield();
-		need(meet_look(&p->tcp), NULL);
+		need(meet_look(&p->tcp, 0), NULL);
 		need(meet_now_ns() < end_ns ? 0 : -ETIMEDOUT, "message");
 	}
 }

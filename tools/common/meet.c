@@ -250,16 +250,22 @@ int meet_get(struct meet *m, void *data, size_t len, int wait_s)
 	return 0;
 }
 
-int meet_look(struct meet *m)
+int meet_look(struct meet *m, int wait_ms)
 {
 	char byte;
-	ssize_t n = recv(m->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	ssize_t n;
+	int rc = 0;
 
+	if (wait_ms)
+		rc = await(m->fd, POLLIN, meet_now_ns() + (uint64_t)wait_ms * 1000000);
+	if (rc == -ETIMEDOUT)
+		return 0;
+	n = rc ? -1 : recv(m->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 	if (n > 0)
 		return 1;
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n < 0 && !rc && (errno == EAGAIN || errno == EINTR))
 		return 0;
-	return lost(m, n ? -errno : -EPIPE, 0);
+	return lost(m, rc ? rc : n ? -errno : -EPIPE, 0);
 }
 
 int meet_sync(struct meet *m)

@@ -29,10 +29,10 @@ int meet_put(struct meet *m, const void *data, size_t len);
 int meet_get(struct meet *m, void *data, size_t len, int wait_s);
 
 /*
- * For loops that wait for something else. 1: there is something to get. 0: not now. -errno: the
- * other end is gone, which was said.
+ * For loops that wait for something else. 1: there is something to get. 0: not within @wait_ms.
+ * -errno: the other end is gone, which was said.
  */
-int meet_look(struct meet *m);
+int meet_look(struct meet *m, int wait_ms);
 /* Both sides have come here. */
 int meet_sync(struct meet *m);
 

@@ -10,6 +10,8 @@ enum { LINE_BYTES = 1024 };
 
 /* Set before any thread exists. */
 static const char *program = "tool";
+/* By the one thread that uses say(). */
+static char latest[LINE_BYTES];
 
 void say_init(const char *name)
 {
@@ -43,4 +45,12 @@ void say(const char *fmt, ...)
 	va_start(args, fmt);
 	say_line(head, fmt, args);
 	va_end(args);
+	va_start(args, fmt);
+	vsnprintf(latest, sizeof(latest), fmt, args);
+	va_end(args);
+}
+
+const char *say_latest(void)
+{
+	return latest;
 }
