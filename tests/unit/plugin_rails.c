@@ -131,8 +131,7 @@ ParameterizedTestParameters(rails, each_gpu_has_a_device_with_its_share_of_efas)
 				   sizeof(instances) / sizeof(instances[0]));
 }
 
-ParameterizedTest(struct instance *p, rails, each_gpu_has_a_device_with_its_share_of_efas,
-		  .fini = take_down)
+ParameterizedTest(struct instance *p, rails, each_gpu_has_a_device_with_its_share_of_efas)
 {
 	tree_make(&tree, p->name);
 	look();
@@ -151,8 +150,7 @@ ParameterizedTestParameters(rails, order_of_discovery_and_of_names_does_not_matt
 				   sizeof(instances) / sizeof(instances[0]));
 }
 
-ParameterizedTest(struct instance *p, rails, order_of_discovery_and_of_names_does_not_matter,
-		  .fini = take_down)
+ParameterizedTest(struct instance *p, rails, order_of_discovery_and_of_names_does_not_matter)
 {
 	struct net_rail_group before[NET_MAX_EFAS];
 	int n;
@@ -393,8 +391,7 @@ ParameterizedTestParameters(rails, size_that_was_asked_for_is_kept_to_as_far_as_
 	return cr_make_param_array(struct wish, wishes, sizeof(wishes) / sizeof(wishes[0]));
 }
 
-ParameterizedTest(struct wish *p, rails, size_that_was_asked_for_is_kept_to_as_far_as_nodes_allow,
-		  .fini = take_down)
+ParameterizedTest(struct wish *p, rails, size_that_was_asked_for_is_kept_to_as_far_as_nodes_allow)
 {
 	tree_make(&tree, p->name);
 	look();
