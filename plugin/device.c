@@ -2,8 +2,7 @@
 /* Finding, opening and closing devices. */
 #include "device.h"
 
-#include <errno.h>
-#include <limits.h>
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +10,16 @@
 #include "cm.h"
 #include "engine.h"
 #include "log.h"
+#include "param.h"
 #include "proto.h"
+#include "rails.h"
 
-/* NCCL has room for as many, and does not check. */
-enum { MAX_DEVS = 128 };
+enum { MAX_BYTES = 1 << 30 }; /* of a message, what NCCL sends at most */
 
-static struct net_dev *devs[MAX_DEVS];
+/* NCCL has room for 128, and does not check. */
+static_assert(NET_MAX_EFAS <= 128, "as many devices at most");
+
+static struct net_dev *devs[NET_MAX_EFAS];
 static int ndevs;
 
 /* ---- find ---- */
@@ -38,70 +41,80 @@ static uint8_t wire_caps(const struct srd_dev_attr *attr)
 	return caps;
 }
 
-static char *pci_path(const struct ibv_context *ctx)
-{
-	char path[IBV_SYSFS_PATH_MAX + 16];
+/* What is found on the host, before it is grouped. */
+struct found {
+	int n;
+	struct net_efa efa[NET_MAX_EFAS];
+	struct srd_dev_attr attr[NET_MAX_EFAS];
+	int ngpus;
+	struct srd_pci gpu[NET_MAX_GPUS];
+	int ngroups;
+	struct net_rail_group group[NET_MAX_EFAS];
+};
 
-	snprintf(path, sizeof(path), "%s/device", ctx->device->ibdev_path);
-	return realpath(path, NULL);
-}
-
-/* 0, or why the function cannot be used: then it is left out, the others are not. */
-static int describe(struct net_dev *dev, const struct srd_dev_info *info)
+/* A function that cannot be used is left out, the others are not. */
+static void look_at(struct found *f, const struct srd_dev_info *info)
 {
+	struct net_efa *efa = &f->efa[f->n];
 	struct srd_dev d;
-	int rc = srd_dev_open(&d, info->name);
 
-	if (rc) {
+	if (srd_dev_open(&d, info->name)) {
 		net_info("NET/EFA: %s left out: %s", info->name, net_log_reason());
-		return rc;
+		return;
 	}
-	dev->caps = wire_caps(&d.attr);
-	dev->guid = info->guid;
-	dev->speed_mbps = d.attr.speed_mbps;
-	dev->latency_us = latency_us(d.attr.part_id);
-	dev->pci_path = pci_path(d.ibv);
-	dev->nrails = 1;
-	memcpy(dev->name, info->name, sizeof(dev->name));
-	memcpy(dev->nic[0].name, info->name, sizeof(dev->nic[0].name));
+	f->attr[f->n] = d.attr;
 	srd_dev_close(&d);
-	if (!(dev->caps & PROTO_CAP_WRITE)) {
+	if (!(wire_caps(&f->attr[f->n]) & PROTO_CAP_WRITE)) {
 		net_info("NET/EFA: %s left out: no RDMA write (the device's, or rdma-core's before "
 			 "46)",
 			 info->name);
-		return -EOPNOTSUPP;
+		return;
 	}
-	return 0;
+	*efa = (struct net_efa){.guid = info->guid, .speed_mbps = f->attr[f->n].speed_mbps};
+	memcpy(efa->name, info->name, sizeof(info->name));
+	srd_pci_of_dev(NULL, info->name, &efa->pci); /* what it cannot tell is unknown */
+	f->n++;
 }
 
-static void add(const struct srd_dev_info *info)
+static void set_nic(struct net_dev *dev, const struct found *f, int i)
+{
+	struct net_nic *nic = &dev->nic[dev->nrails++];
+
+	memcpy(nic->name, f->efa[i].name, sizeof(nic->name));
+	dev->caps &= wire_caps(&f->attr[i]);
+	if (f->attr[i].max_rdma_size < dev->max_bytes)
+		dev->max_bytes = f->attr[i].max_rdma_size;
+}
+
+static void add(const struct found *f, const struct net_rail_group *group)
 {
 	struct net_dev *dev = calloc(1, sizeof(*dev));
 
-	if (dev && describe(dev, info) == 0 && ndevs < MAX_DEVS) {
-		pthread_mutex_init(&dev->lock, NULL);
-		dev->index = ndevs;
-		devs[ndevs++] = dev;
+	if (!dev) {
+		net_warn("NET/EFA: %s left out: no memory", group->name);
 		return;
 	}
-	if (dev)
-		free(dev->pci_path);
-	free(dev);
+	snprintf(dev->name, sizeof(dev->name), "%s", group->name);
+	dev->pci_path = group->pci_path ? strdup(group->pci_path) : NULL;
+	dev->guid = group->guid;
+	dev->speed_mbps = group->speed_mbps;
+	dev->latency_us = latency_us(f->attr[group->rail[0]].part_id);
+	dev->caps = UINT8_MAX;
+	dev->max_bytes = MAX_BYTES;
+	for (int i = 0; i < group->nrails; i++)
+		set_nic(dev, f, group->rail[i]);
+	pthread_mutex_init(&dev->lock, NULL);
+	dev->index = ndevs;
+	devs[ndevs++] = dev;
 }
 
-static void find(void)
+static void say_what_was_found(int n)
 {
-	struct srd_dev_info info[MAX_DEVS];
-	int n;
-
-	net_log_probing(1);
-	n = srd_dev_list(info, MAX_DEVS, true);
-	for (int i = 0; i < n && i < MAX_DEVS; i++)
-		add(&info[i]);
-	net_log_probing(0);
 	if (ndevs)
-		net_info("NET/EFA: %d devices, %s ... %s, %u Gb/s, data by RDMA write%s", ndevs,
-			 devs[0]->name, devs[ndevs - 1]->name, devs[0]->speed_mbps / 1000,
+		net_info("NET/EFA: %d devices, %s ... %s, %d EFA each, %u Gb/s, data by RDMA "
+			 "write%s",
+			 ndevs, devs[0]->name, devs[ndevs - 1]->name, devs[0]->nrails,
+			 devs[0]->speed_mbps / 1000,
 			 devs[0]->caps & PROTO_CAP_UNSOLICITED ? ", unsolicited" : "");
 	else if (n > 0)
 		net_info("NET/EFA: none of %d EFA devices can be used", n);
@@ -109,6 +122,32 @@ static void find(void)
 		net_info("NET/EFA: no EFA device on this host");
 	else
 		net_info("NET/EFA: no device can be looked for: %s", net_log_reason());
+}
+
+static void find(void)
+{
+	struct srd_dev_info info[NET_MAX_EFAS];
+	struct found *f = calloc(1, sizeof(*f));
+	int n;
+
+	if (!f) {
+		net_warn("NET/EFA: no memory to look for devices");
+		return;
+	}
+	net_log_probing(1);
+	n = srd_dev_list(info, NET_MAX_EFAS, true);
+	for (int i = 0; i < n && i < NET_MAX_EFAS; i++)
+		look_at(f, &info[i]);
+	net_log_probing(0);
+	f->ngpus = srd_pci_gpus(NULL, f->gpu, NET_MAX_GPUS);
+	if (f->ngpus > NET_MAX_GPUS)
+		f->ngpus = NET_MAX_GPUS;
+	f->ngroups = net_rails_group(f->efa, f->n, f->gpu, f->ngpus < 0 ? 0 : f->ngpus,
+				     (int)net_param()->rails, f->group);
+	for (int i = 0; i < f->ngroups; i++)
+		add(f, &f->group[i]);
+	free(f);
+	say_what_was_found(n);
 }
 
 int net_devs_find(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Devices as NCCL sees them. Each is a group of EFA functions (its rails); for now of one. What
+ * Devices as NCCL sees them. Each is a group of EFA functions (its rails). What
  * NCCL asks about is found out once; the functions are opened when the first comm needs them.
  */
 #ifndef NET_DEVICE_H
@@ -27,12 +27,13 @@ struct net_nic {
 struct net_dev {
 	/* fixed once found */
 	int index;
-	char name[IBV_SYSFS_NAME_MAX];
+	char name[80];  /* of the first function, and how many more */
 	char *pci_path; /* of rail 0, or NULL */
 	uint64_t guid;
 	uint32_t speed_mbps; /* of all rails */
 	float latency_us;
-	uint8_t caps; /* PROTO_CAP_*: what all rails can */
+	uint32_t max_bytes; /* of a message */
+	uint8_t caps;       /* PROTO_CAP_*: what all rails can */
 	int nrails;
 	struct net_nic nic[NET_MAX_RAILS];
 	/* open */

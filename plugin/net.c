@@ -92,8 +92,8 @@ enum nccl_net_result net_properties(int dev, struct nccl_net_props_v12 *props)
 	props->device_type = NCCL_NET_DEV_HOST;
 	props->vdev.ndevs = 1;
 	props->vdev.devs[0] = dev;
-	props->max_p2p_bytes = NET_MAX_BYTES;
-	props->max_coll_bytes = NET_MAX_BYTES;
+	props->max_p2p_bytes = d->max_bytes;
+	props->max_coll_bytes = d->max_bytes;
 	props->max_multi_request = 1;
 	props->rail_id = NCCL_NET_ID_NONE;
 	props->plane_id = NCCL_NET_ID_NONE;

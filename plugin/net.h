@@ -11,8 +11,6 @@
 #define NET_NAME   "EFA"
 #define NET_EXPORT __attribute__((visibility("default")))
 
-#define NET_MAX_BYTES ((size_t)NCCL_NET_MAX_MESSAGE_V8)
-
 /* ---- the plugin's life ---- */
 
 enum nccl_net_result net_init(nccl_net_log_fn log);

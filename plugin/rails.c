@@ -11,7 +11,7 @@
  * places, ascending.
  */
 struct grouping {
-	const struct net_rail *efas;
+	const struct net_efa *efas;
 	int n;
 	int order[NET_MAX_EFAS]; /* place to index */
 	bool grouped[NET_MAX_EFAS];
@@ -28,7 +28,7 @@ static const struct srd_pci *pci_at(const struct grouping *g, int place)
 	return &g->efas[g->order[place]].pci;
 }
 
-static int cmp(const struct net_rail *a, const struct net_rail *b)
+static int cmp(const struct net_efa *a, const struct net_efa *b)
 {
 	int by_address = srd_pci_cmp(&a->pci, &b->pci);
 
@@ -214,7 +214,7 @@ static void sort_groups(struct grouping *g)
 
 static void describe(const struct grouping *g, struct net_rail_group *group)
 {
-	const struct net_rail *first = &g->efas[g->order[group->rail[0]]];
+	const struct net_efa *first = &g->efas[g->order[group->rail[0]]];
 
 	group->guid = first->guid;
 	group->numa = first->pci.numa;
@@ -233,7 +233,7 @@ static void describe(const struct grouping *g, struct net_rail_group *group)
 	}
 }
 
-int net_rails_group(const struct net_rail *efas, int n, const struct srd_pci *gpus, int ngpus,
+int net_rails_group(const struct net_efa *efas, int n, const struct srd_pci *gpus, int ngpus,
 		    int max_rails, struct net_rail_group *out)
 {
 	struct grouping g = {.efas = efas, .n = min(n, NET_MAX_EFAS), .out = out};

@@ -28,7 +28,7 @@
 enum { NET_MAX_EFAS = 128, NET_MAX_GPUS = 64 };
 
 /* An EFA function to be grouped. */
-struct net_rail {
+struct net_efa {
 	char name[64]; /* of the RDMA device */
 	uint64_t guid;
 	uint32_t speed_mbps;
@@ -54,7 +54,7 @@ struct net_rail_group {
  * one switch are divided evenly, and switches with fewer EFAs are joined. Returns the number of
  * groups.
  */
-int net_rails_group(const struct net_rail *efas, int n, const struct srd_pci *gpus, int ngpus,
+int net_rails_group(const struct net_efa *efas, int n, const struct srd_pci *gpus, int ngpus,
 		    int max_rails, struct net_rail_group *out);
 
 #endif

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # run-tests.sh TEST...: run Criterion programs one after the other, a line each, all of the output of those that fail.
 # BUILD=DIR is where softefa is. What is in integration/ runs on software EFA devices, each program in a domain of its
-# own, unless it starts softefa itself (netbench, examples); those of the core run on each kind of CQ (tests/lib/loop.h).
+# own, unless it starts softefa itself (netbench, examples); those of the core run on each kind of CQ
+# (tests/lib/loop.h), those of the plugin's data path on one rail and on four.
 # What is in conformance/ runs on devices of each kind that variants() lists; with SOFTEFA=0 on those of the machine.
 # Exits 1 if a test failed, crashed, hung, or a program had none.
 set -eu
+shopt -s extglob
 export LC_ALL=C
 
 build=${BUILD:-build}
@@ -41,7 +43,7 @@ count() { sed -n "s/.*Synthesis:.*$1: \([0-9]*\).*/\1/p" "$log" | tail -n 1; }
 
 # one TEST [ARGUMENT OF SOFTEFA]...
 one() {
-	local start=$SECONDS rc=0 tests skips name=${1#"$build"/}${LOOP_CQ:+ $LOOP_CQ}${2:+ ${*:2}}
+	local start=$SECONDS rc=0 tests skips name=${1#"$build"/}${LOOP_CQ:+ $LOOP_CQ}${NCCL_EFA_RAILS:+ rails $NCCL_EFA_RAILS}${2:+ ${*:2}}
 
 	run "$@" >"$log" 2>&1 || rc=$?
 	tests=$(count Tested) skips=$(grep -c '^\[SKIP\]' "$log") || true
@@ -67,6 +69,10 @@ for test; do
 		one "$test"
 		LOOP_CQ=direct one "$test"
 		LOOP_CQ=classic one "$test"
+		;;
+	*/integration/plugin_@(data|fail|flow|group|random|abort))
+		one "$test"
+		NCCL_EFA_RAILS=4 NCCL_EFA_MIN_STRIPE=4096 one "$test"
 		;;
 	*) one "$test" ;;
 	esac

@@ -14,7 +14,7 @@
 #include "../lib/tree.h"
 
 static struct tree tree;
-static struct net_rail efas[NET_MAX_EFAS];
+static struct net_efa efas[NET_MAX_EFAS];
 static struct srd_pci gpus[NET_MAX_GPUS];
 static struct net_rail_group groups[NET_MAX_EFAS];
 static int nefas, ngpus, ngroups;
@@ -31,7 +31,7 @@ static void look(void)
 	need(dir, "%s", path);
 	nefas = 0;
 	while ((e = readdir(dir))) {
-		struct net_rail *efa = &efas[nefas];
+		struct net_efa *efa = &efas[nefas];
 
 		memset(efa, 0, sizeof(*efa));
 		if (srd_pci_of_dev(tree.root, e->d_name, &efa->pci) ||
@@ -69,7 +69,7 @@ static void check(void)
 
 	for (int i = 0; i < ngroups; i++) {
 		const struct net_rail_group *g = &groups[i];
-		const struct net_rail *first = &efas[g->rail[0]];
+		const struct net_efa *first = &efas[g->rail[0]];
 
 		need(g->nrails >= 1 && g->nrails <= NET_MAX_RAILS, "%d rails", g->nrails);
 		need(!last || srd_pci_cmp(last, &first->pci) <= 0, "groups not in order");
@@ -162,7 +162,7 @@ ParameterizedTest(struct instance *p, rails, order_of_discovery_and_of_names_doe
 	n = ngroups;
 	/* turned round, and named so that names are in no order of addresses */
 	for (int i = 0; i < nefas / 2; i++) {
-		struct net_rail other = efas[i];
+		struct net_efa other = efas[i];
 
 		efas[i] = efas[nefas - 1 - i];
 		efas[nefas - 1 - i] = other;
