@@ -37,10 +37,12 @@ plugin  := $(call objs,plugin/*.c)
 softefa := $(filter-out %/launcher.o %/report.o,$(call objs,softefa/*.c))
 common  := $(call objs,tools/common/*.c)
 host    := $(call objs,tools/host/*.c) $(common)
+# Tools on libsrd; each has a page in docs/.
+srd_tools := srd-pingpong srd-bw
 
 all: ## libraries and tools, into build/
 all: $(O)/libsrd.a $(O)/libsrd.so $(O)/libnccl-net-efa.so $(O)/libnccl-net.so \
-     $(O)/libsoftefa.so $(O)/softefa $(O)/softefa.1 $(O)/netbench $(O)/srd-pingpong $(O)/srd-bw
+     $(O)/libsoftefa.so $(O)/softefa $(O)/softefa.1 $(O)/netbench $(srd_tools:%=$(O)/%)
 
 $(O)/obj/%.o: %.c | $(efadv)
 	@echo "  CC    $<"; mkdir -p $(@D)
@@ -66,9 +68,9 @@ $(O)/softefa.1: docs/softefa.1.in scripts/manual.sh $(O)/softefa
 $(O)/obj/tools/%.o: override CPPFLAGS += -Itools
 $(O)/netbench: $(call objs,tools/netbench/*.c) $(host)
 	$(call link,,-lm)
-$(O)/srd-pingpong: $(O)/obj/tools/srd-pingpong.o $(common) $(O)/libsrd.a
+$(O)/srd-pingpong $(O)/installed/srd-pingpong: $(O)/obj/tools/srd-pingpong.o $(common) $(O)/libsrd.a
 	$(call link,$(rpath))
-$(O)/srd-bw: $(call objs,tools/srd-bw/*.c) $(common) $(O)/obj/tools/host/buf.o $(O)/libsrd.a
+$(O)/srd-bw $(O)/installed/srd-bw: $(call objs,tools/srd-bw/*.c) $(common) $(O)/obj/tools/host/buf.o $(O)/libsrd.a
 	$(call link,$(rpath))
 # Subjects for netbench; tcpnet-vN exports no table newer than N.
 $(O)/obj/tests/plugins/tables-v%.o: tests/plugins/tables.c
@@ -163,9 +165,10 @@ check-headers: ## each public header compiles alone, as C11 and C++17
 	$(Q)for h in include/*.h; do for x in "c -std=c11" "c++ -std=c++17"; do \
 		echo "#include \"$$h\"" | $(CC) $(CPPFLAGS) -Wall -Wextra -Wundef -pedantic -Werror \
 			-fsyntax-only -x $$x - || exit 1; done; done
-check-manual: $(O)/softefa $(O)/softefa.1 ## the manual page has all options and settings
+check-manual: $(O)/softefa $(O)/softefa.1 $(srd_tools:%=$(O)/%) ## manual pages have all options and settings
 	$(Q)scripts/manual.sh $(O)/softefa check $(O)/softefa.1
-check-install: all $(O)/installed/libsrd.so $(O)/installed/libnccl-net-efa.so ## what make install installs works
+	$(Q)for t in $(srd_tools); do scripts/manual.sh $(O)/$$t check docs/$$t.1 || exit 1; done
+check-install: all $(O)/installed/libsrd.so $(O)/installed/libnccl-net-efa.so $(srd_tools:%=$(O)/installed/%) ## what make install installs works
 	$(Q)CC="$(CC)" CFLAGS="$(if $(SAN),-fsanitize=$(SAN)) -isystem $(RDMA_CORE)/include" \
 		scripts/check-install.sh O=$(O)
 
@@ -195,13 +198,13 @@ pre-push: lint ## what a push must pass: lint, check without warnings, check und
 	$(Q)$(MAKE) FUZZ_SECONDS=30 fuzz
 PREFIX ?= /usr/local
 dest    = $(DESTDIR)$(PREFIX)
-install: all $(O)/installed/libsrd.so $(O)/installed/libnccl-net-efa.so ## below PREFIX (/usr/local), in DESTDIR
+install: all $(O)/installed/libsrd.so $(O)/installed/libnccl-net-efa.so $(srd_tools:%=$(O)/installed/%) ## below PREFIX (/usr/local), in DESTDIR
 	$(Q)install -d $(addprefix $(dest)/,bin include lib share/man/man1)
-	$(Q)install $(O)/softefa $(O)/netbench $(dest)/bin
+	$(Q)install $(O)/softefa $(O)/netbench $(srd_tools:%=$(O)/installed/%) $(dest)/bin
 	$(Q)install -m 644 include/*.h $(dest)/include
 	$(Q)install -m 644 $(O)/libsrd.a $(O)/libsoftefa.so $(O)/installed/*.so $(dest)/lib
 	$(Q)ln -sf libnccl-net-efa.so $(dest)/lib/libnccl-net.so
-	$(Q)install -m 644 $(O)/softefa.1 $(dest)/share/man/man1
+	$(Q)install -m 644 $(O)/softefa.1 $(srd_tools:%=docs/%.1) $(dest)/share/man/man1
 clean: ## remove all that was built, except build/deps
 	$(Q)rm -rf build-*; test ! -d build || find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} +
 help: ## list the targets

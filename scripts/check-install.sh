@@ -16,11 +16,11 @@ fail() { echo "install: $*"; bad=1; }
 
 list=$(cd "$dir" && find . ! -type d ! -path ./log -printf '%m %P\n' | sort -k 2)
 want=$({
-	for f in softefa netbench; do echo "755 opt/efa/bin/$f"; done
+	for f in softefa netbench srd-pingpong srd-bw; do echo "755 opt/efa/bin/$f"; done
 	for f in include/*.h; do echo "644 opt/efa/$f"; done
 	for f in libsrd.a libsrd.so libsoftefa.so libnccl-net-efa.so; do echo "644 opt/efa/lib/$f"; done
 	echo "777 opt/efa/lib/libnccl-net.so"
-	echo "644 opt/efa/share/man/man1/softefa.1"
+	for f in softefa srd-pingpong srd-bw; do echo "644 opt/efa/share/man/man1/$f.1"; done
 } | sort -k 2)
 diff <(echo "$want") <(echo "$list") || fail "not the files that are meant (<: missing, >: too many)"
 

@@ -1,12 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # manual.sh SOFTEFA: print the manual page of softefa: docs/softefa.1.in with the settings that SOFTEFA --help lists.
-# manual.sh SOFTEFA check PAGE: has PAGE the options and settings that --help has, and no others, and is it good mdoc?
+# manual.sh PROGRAM check PAGE: has PAGE the options that PROGRAM --help has, and no others, and is it good mdoc? That of
+# softefa has its settings as well.
 set -eu
 export LC_ALL=C
-softefa=$1
+program=$1
 cd "$(dirname "$0")/.."
-help=$("$softefa" --help)
+help=$("$program" --help)
 
 # table HEAD: the rows below the line of --help that begins with HEAD, up to an empty line
 table() { awk -v head="$1" '$1 == head { table = 1; next } !NF { table = 0 } table' <<<"$help"; }
@@ -65,11 +66,13 @@ compare() {
 # section NAME PAGE: what its list lists
 section() { awk -v name="$1" '/^\.Sh/ { here = $0 == ".Sh " name } here && /^\.It Cm/ { print $3 }' "$2"; }
 
-check() {
-	local page=$1 bad=0
+# One letter each: "  -p, --port PORT" or ".It Fl Fl port Ar PORT , Fl p Ar PORT".
+letters_help() { sed -n 's/^ *\(-[a-z]\), --.*/\1/p' <<<"$help"; }
+letters_page() { grep '^\.It Fl' "$1" | grep -oE 'Fl [a-z]( |$)' | sed 's/Fl \(.\).*/-\1/'; }
 
-	compare options "--help"$'\n'"$(grep -oE -- '--[a-z]+[a-z-]*' <<<"$help")" \
-		"$(sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESC/d; s/^\.It Fl Fl \([a-z-]*\).*/--\1/p' "$page")"
+check_softefa() {
+	local page=$1
+
 	compare settings "$(settings | awk '{ print $1, $3, $4, $5 }' | grep -v -- -)" \
 		"$(awk '/^\.It Cm/ { name = $3 } /^\([a-z]+, default .* to / { gsub(/[(),.]/, ""); print name, $3, $4, $6 }' "$page")"
 	compare profiles "$(table Profiles: | awk 'NR % 2 { print $1 }')" "$(section PROFILES "$page")"
@@ -78,6 +81,18 @@ check() {
 	for f in softefa/*.c; do
 		grep -qE "\`$(basename "$f" .c)\.[ch]\`" docs/softefa.md || { echo "manual: docs/softefa.md does not say what $f is"; bad=1; }
 	done
+}
+
+check() {
+	local page=$1 bad=0
+
+	compare options "--help"$'\n'"$(grep -oE -- '--[a-z]+[a-z-]*' <<<"$help")" \
+		"$(sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESC/d; s/^\.It Fl Fl \([a-z-]*\).*/--\1/p' "$page")"
+	if [ "${program##*/}" = softefa ]; then
+		check_softefa "$page"
+	else
+		compare letters "$(letters_help)" "$(letters_page "$page")"
+	fi
 	if command -v mandoc >/dev/null; then
 		mandoc -T lint -W warning "$page" || bad=1
 	else
@@ -89,5 +104,5 @@ check() {
 case ${2:-} in
 "") print ;;
 check) check "$3" ;;
-*) echo "usage: scripts/manual.sh SOFTEFA [check PAGE]" >&2; exit 2 ;;
+*) echo "usage: scripts/manual.sh SOFTEFA | scripts/manual.sh PROGRAM check PAGE" >&2; exit 2 ;;
 esac
