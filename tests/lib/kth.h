@@ -18,8 +18,18 @@ enum { KTH_ERRNO = 122 }; /* EDQUOT: what failing verbs say, and nothing here sa
 /* Of the C library: those that can fail and those that undo them. */
 #define KTH_LIBC(X) \
 	X(malloc) \
-	X(calloc) X(free) X(open) X(opendir) X(closedir) X(fopen) X(fclose) X(fcntl) X(poll) \
-		X(pthread_mutex_init) X(dlopen) X(dlsym)
+	X(calloc) \
+	X(free) \
+	X(open) \
+	X(opendir) \
+	X(closedir) \
+	X(fopen) \
+	X(fclose) \
+	X(fcntl) \
+	X(poll) \
+	X(pthread_mutex_init) \
+	X(dlopen) \
+	X(dlsym)
 
 struct kth {
 	const char *call; /* that was made to fail; NULL: there were fewer than k */
