@@ -131,6 +131,12 @@ use_system() {
 # shellcheck source=scripts/deps/archive.sh
 . "$root/scripts/deps/archive.sh"
 
+# is_complete PREFIX VERSION: it is that, with headers to build with where those are new enough
+is_complete() {
+	[ "$(lib_version "$1/lib")" = "$2" ] || return 1
+	! new_enough "$2" || headers_ok "$1/include"
+}
+
 # build_rdma_core PREFIX: libibverbs, libefa, their headers and the kernel's, installed by rdma-core's own rules
 build_rdma_core() {
 	local prefix=$1 version part stage=$deps/stage
@@ -154,9 +160,7 @@ build_rdma_core() {
 			die_log "the installation of rdma-core $version"
 	done
 	cp -rL "$obj/include/rdma" "$stage$prefix/include/"
-	if ! headers_ok "$stage$prefix/include" || [ "$(lib_version "$stage$prefix/lib")" != "$version" ]; then
-		die_log "the check of what was built from rdma-core $version"
-	fi
+	is_complete "$stage$prefix" "$version" || die_log "the check of what was built from rdma-core $version"
 	echo "built $version $recipe $prefix" >"$stage$prefix/stamp"
 	rm -rf "$prefix"
 	mv "$stage$prefix" "$prefix"
@@ -169,8 +173,7 @@ is_current() {
 
 	[ -e "$1/stamp" ] || return 1
 	read -r how version made prefix <"$1/stamp"
-	[ "$made" = $recipe ] && [ "$prefix" = "$1" ] && [ "$(lib_version "$1/lib")" = "$version" ] &&
-		headers_ok "$1/include"
+	[ "$made" = $recipe ] && [ "$prefix" = "$1" ] && is_complete "$1" "$version"
 }
 
 rdma_core() {

@@ -122,10 +122,10 @@ suite_lists() {
 	[ -e "$dir/ok" ]
 }
 
-# fetch_source PACKAGE OLDEST DIR: the newest source of PACKAGE, of a version >= OLDEST, verified and unpacked, is
-# DIR, and DIR/stamp its version.
+# fetch_source PACKAGE OLDEST DIR [BELOW]: the newest source of PACKAGE, of a version >= OLDEST and < BELOW, verified and
+# unpacked, is DIR, and DIR/stamp its version.
 fetch_source() {
-	local package=$1 oldest=$2 dir=$3 suite line='' version uri file hash
+	local package=$1 oldest=$2 dir=$3 below=${4:-} suite line='' version major uri file hash
 
 	open_archive
 	: >"$log"
@@ -136,14 +136,15 @@ fetch_source() {
 		read -r uri file _ hash <<<"$line"
 		version=${file#"${package}"_}
 		version=${version%.orig.tar.*}
-		[ "${version%%.*}" -lt "$oldest" ] || break
+		major=${version%%.*}
+		if [ "$major" -ge "$oldest" ] && [ "$major" -lt "${below:-$((major + 1))}" ]; then break; fi
 		line=
 	done
 	if [ -z "$line" ]; then
 		! no_network || die "no network: apt cannot reach the archive of newer sources, for $package"
 		! grep -q 'is expired' "$log" ||
 			die "apt finds this archive's index of $newer_suites expired: a wrong clock, or a frozen mirror?"
-		die "no suite of this archive has $package >= $oldest ($newer_suites; log: $log)"
+		die "no suite of this archive has $package >= $oldest${below:+ and < $below} ($newer_suites; log: $log)"
 	fi
 
 	say "fetching the source of $package $version ($suite)"

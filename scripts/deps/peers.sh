@@ -12,6 +12,18 @@ efa_version=2026.10.22 # of the Python package: a new one appears every day
 # stamped DIR WHAT: DIR was made as WHAT says
 stamped() { [ -e "$1/made" ] && [ "$(<"$1/made")" = "$2" ]; }
 
+# A release between the distribution's and the newest, for the programs of the core: writes, but no rings.
+middle_rdma_core() {
+	local src=$deps/rdma-core-56-src obj=$deps/rdma-core-56-obj prefix=$deps/rdma-core-56
+
+	if [ ! -e "$src/stamp" ] && ! (fetch_source rdma-core 56 "$src" 57); then
+		say "without rdma-core 56"
+		return 0
+	fi
+	is_current "$prefix" || build_rdma_core "$prefix"
+	say "rdma-core $(<"$src/stamp") in build/deps/rdma-core-56"
+}
+
 # Python bindings of the source package, against an rdma-core built from the same, for its own tests.
 pyverbs() {
 	# The system's or the user's rdma-core is not the one pyverbs is built with.
@@ -152,6 +164,7 @@ python_efa() {
 
 peers() {
 	install_packages "${peer_packages[@]}"
+	middle_rdma_core
 	pyverbs
 	distro_tests
 	more_libraries
