@@ -40,8 +40,12 @@ host    := $(call objs,tools/host/*.c) $(common)
 # Tools on libsrd; each has a page in docs/.
 srd_tools := srd-pingpong srd-bw
 
+# Before 1.0 the soname says nothing of the ABI: see srd.h.
+version := $(shell sed -n 's/^.define SRD_VERSION "\([0-9.]*\)".*/\1/p' include/srd.h)
+soname  := libsrd.so.$(firstword $(subst ., ,$(version)))
+
 all: ## libraries and tools, into build/
-all: $(O)/libsrd.a $(O)/libsrd.so $(O)/libnccl-net-efa.so $(O)/libnccl-net.so \
+all: $(O)/libsrd.a $(O)/libsrd.so $(O)/$(soname) $(O)/libnccl-net-efa.so $(O)/libnccl-net.so \
      $(O)/libsoftefa.so $(O)/softefa $(O)/softefa.1 $(O)/netbench $(srd_tools:%=$(O)/%)
 
 $(O)/obj/%.o: %.c | $(efadv)
@@ -51,8 +55,10 @@ $(O)/libsrd.a: $(core)
 	$(archive)
 # What is installed looks for rdma-core where the system does, or where RDMA_CORE=PREFIX said.
 $(O)/installed/%: rpath := $(if $(filter-out build/deps/%,$(RDMA_CORE)),$(rpath))
-$(O)/libsrd.so $(O)/installed/libsrd.so: $(core)
-	$(call link,-shared $(defs) $(rpath))
+$(O)/libsrd.so $(O)/installed/libsrd.so: $(core) core/libsrd.map
+	$(call link,-shared $(defs) $(rpath) -Wl$(comma)-soname$(comma)$(soname) -Wl$(comma)--version-script=core/libsrd.map)
+$(O)/$(soname): $(O)/libsrd.so
+	$(Q)ln -sf $(<F) $@
 $(O)/libnccl-net-efa.so $(O)/installed/libnccl-net-efa.so: $(plugin) $(O)/libsrd.a
 	$(call link,-shared $(defs) $(rpath) -Wl$(comma)-z$(comma)nodelete -Wl$(comma)--exclude-libs$(comma)ALL)
 $(O)/libnccl-net.so: $(O)/libnccl-net-efa.so
@@ -165,11 +171,12 @@ check-headers: ## each public header compiles alone, as C11 and C++17
 	$(Q)for h in include/*.h; do for x in "c -std=c11" "c++ -std=c++17"; do \
 		echo "#include \"$$h\"" | $(CC) $(CPPFLAGS) -Wall -Wextra -Wundef -pedantic -Werror \
 			-fsyntax-only -x $$x - || exit 1; done; done
-check-manual: $(O)/softefa $(O)/softefa.1 $(srd_tools:%=$(O)/%) ## manual pages have all options and settings
+check-manual: $(O)/softefa $(O)/softefa.1 $(O)/netbench $(srd_tools:%=$(O)/%) ## manual pages have all options and settings
 	$(Q)scripts/manual.sh $(O)/softefa check $(O)/softefa.1
-	$(Q)for t in $(srd_tools); do scripts/manual.sh $(O)/$$t check docs/$$t.1 || exit 1; done
+	$(Q)for t in netbench $(srd_tools); do scripts/manual.sh $(O)/$$t check docs/$$t.1 || exit 1; done
 check-install: all $(O)/installed/libsrd.so $(O)/installed/libnccl-net-efa.so $(srd_tools:%=$(O)/installed/%) ## what make install installs works
 	$(Q)CC="$(CC)" CFLAGS="$(if $(SAN),-fsanitize=$(SAN)) -isystem $(RDMA_CORE)/include" \
+		SRD_RDMA_CORE=$(firstword $(wildcard $(abspath $(RDMA_CORE))/lib $(abspath $(RDMA_CORE))/lib64)) \
 		scripts/check-install.sh O=$(O)
 
 # A goal that tests fetches what is missing; plain make only says so.
@@ -198,13 +205,22 @@ pre-push: lint ## what a push must pass: lint, check without warnings, check und
 	$(Q)$(MAKE) FUZZ_SECONDS=30 fuzz
 PREFIX ?= /usr/local
 dest    = $(DESTDIR)$(PREFIX)
+doc     = share/doc/nccl-net-efa/examples
+# Not of libsrd: NCCL's own, and what only parts of this project use.
+private = include/nccl_net_abi.h include/srd_env.h
 install: all $(O)/installed/libsrd.so $(O)/installed/libnccl-net-efa.so $(srd_tools:%=$(O)/installed/%) ## below PREFIX (/usr/local), in DESTDIR
-	$(Q)install -d $(addprefix $(dest)/,bin include lib share/man/man1)
+	$(Q)install -d $(addprefix $(dest)/,bin include lib/pkgconfig share/man/man1 share/man/man7 $(doc))
 	$(Q)install $(O)/softefa $(O)/netbench $(srd_tools:%=$(O)/installed/%) $(dest)/bin
-	$(Q)install -m 644 include/*.h $(dest)/include
-	$(Q)install -m 644 $(O)/libsrd.a $(O)/libsoftefa.so $(O)/installed/*.so $(dest)/lib
+	$(Q)install -m 644 $(filter-out $(private),$(wildcard include/*.h)) $(dest)/include
+	$(Q)install -m 644 $(O)/libsrd.a $(O)/libsoftefa.so $(O)/installed/libnccl-net-efa.so $(dest)/lib
+	$(Q)install -m 644 $(O)/installed/libsrd.so $(dest)/lib/libsrd.so.$(version)
+	$(Q)ln -sf libsrd.so.$(version) $(dest)/lib/$(soname)
+	$(Q)ln -sf $(soname) $(dest)/lib/libsrd.so
 	$(Q)ln -sf libnccl-net-efa.so $(dest)/lib/libnccl-net.so
-	$(Q)install -m 644 $(O)/softefa.1 $(srd_tools:%=docs/%.1) $(dest)/share/man/man1
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(version)|' core/srd.pc.in >$(dest)/lib/pkgconfig/srd.pc
+	$(Q)install -m 644 $(O)/softefa.1 docs/netbench.1 $(srd_tools:%=docs/%.1) $(dest)/share/man/man1
+	$(Q)install -m 644 docs/*.7 $(dest)/share/man/man7
+	$(Q)install -m 644 examples/* $(dest)/$(doc)
 clean: ## remove all that was built, except build/deps
 	$(Q)rm -rf build-*; test ! -d build || find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} +
 help: ## list the targets

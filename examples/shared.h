@@ -25,8 +25,7 @@ static inline void must(int rc, const char *what)
 {
 	if (rc >= 0)
 		return;
-	fprintf(stderr, "%s[%d]: %s: %s\n", program_invocation_short_name, (int)getpid(), what,
-		strerror(-rc));
+	fprintf(stderr, "[%d] %s: %s\n", (int)getpid(), what, strerror(-rc));
 	exit(1);
 }
 

@@ -13,6 +13,9 @@
  *		  .def = "", .max = sizeof(settings.path), .text = "where to look for foo" },
  *	};
  *	srd_env_load(&settings, table, 3);
+ *
+ * For the programs and plugins of this project, which link libsrd.a: it is not installed, and
+ * libsrd.so does not export it.
  */
 #ifndef SRD_ENV_H
 #define SRD_ENV_H
@@ -23,7 +26,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-#pragma GCC visibility push(default)
 
 enum srd_env_type {
 	SRD_ENV_INT,    /* int64_t: decimal or 0x..., the whole string, min ... max */
@@ -53,7 +55,6 @@ void srd_env_limits(const struct srd_env *env, char *out, size_t size);
 /* The parameters that srd itself reads, for a tool that lists them; @n: how many. */
 const struct srd_env *srd_env_core(size_t *n);
 
-#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

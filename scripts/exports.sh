@@ -3,6 +3,7 @@
 # exports.sh BUILD: what the shared libraries export and need must be what is meant. Prints strangers, exits 1.
 set -eu
 export LC_ALL=C
+cd "$(dirname "$0")/.."
 build=$1 bad=0
 
 # strangers LIBRARY WHAT ALLOWED: those lines of stdin that ALLOWED does not match. Sanitized builds export more.
@@ -22,7 +23,12 @@ system='libc\.so\.6|libdl\.so\.2|libpthread\.so\.0|ld-linux.*|lib(asan|ubsan|tsa
 interposed='open(at)?(64)?|__open(at)?(64)?_2|l?stat|fstat(at)?|f?stat64|fstatat64|__[lf]?xstat(at)?|__f?xstat64|access|ioctl|close(_range|from)?|dup[23]|write|socket'
 
 strangers libnccl-net-efa.so exports 'ncclNetPlugin_v([6-9]|1[0-2])' < <(exports libnccl-net-efa.so)
-strangers libsrd.so exports 'srd_[a-z0-9_]+' < <(exports libsrd.so)
+# The functions of the installed headers: those that a line begins to declare.
+declared=$(sed -nE '/^(static|typedef)/d; s/^[a-z].*[ *](srd_[a-z0-9_]+)\(.*/\1/p' include/srd{,_cuda,_topo}.h)
+strangers libsrd.so exports "SRD_0|${declared//$'\n'/|}" < <(exports libsrd.so)
+comm -23 <(sort <<<"$declared") <(exports libsrd.so | sort) | sed 's/^/libsrd.so lacks /' | grep . && bad=1
+strangers libsrd.so versions '.*@@SRD_0' < <(nm -D --defined-only "$build/libsrd.so" | awk '$2 != "A" { print $3 }')
+strangers libsrd.so soname 'libsrd\.so\.0' < <(readelf -d "$build/libsrd.so" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
 strangers libsoftefa.so exports "$interposed" < <(exports libsoftefa.so)
 for lib in libnccl-net-efa.so libsrd.so libsoftefa.so; do
 	[ -n "$(exports $lib)" ] || { echo "$lib exports nothing"; bad=1; }

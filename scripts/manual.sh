@@ -91,7 +91,7 @@ check() {
 	if [ "${program##*/}" = softefa ]; then
 		check_softefa "$page"
 	else
-		compare letters "$(letters_help)" "$(letters_page "$page")"
+		compare letters "none$(letters_help)" "none$(letters_page "$page")"
 	fi
 	if command -v mandoc >/dev/null; then
 		mandoc -T lint -W warning "$page" || bad=1
