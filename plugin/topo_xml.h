@@ -36,7 +36,7 @@ struct net_topo {
 	struct net_topo_cpu cpu;
 	const struct srd_pci *gpus;
 	int ngpus; /* at most NET_MAX_GPUS */
-	const struct net_rail *efas;
+	const struct net_efa *efas;
 	const struct net_rail_group *groups;
 	int ngroups; /* at most NET_MAX_EFAS */
 };

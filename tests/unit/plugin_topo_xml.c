@@ -16,7 +16,7 @@
 #include "../lib/tree.h"
 
 static struct tree tree;
-static struct net_rail efas[NET_MAX_EFAS];
+static struct net_efa efas[NET_MAX_EFAS];
 static struct srd_pci gpus[NET_MAX_GPUS];
 static struct net_rail_group groups[NET_MAX_EFAS];
 static struct net_topo topo;
@@ -31,7 +31,7 @@ static void look(const char *instance, unsigned gbps)
 	memset(efas, 0, sizeof(efas));
 	for (int bus = 0; bus < 256; bus++) {
 		for (int slot = 0; slot < 32; slot++) {
-			struct net_rail *efa = &efas[n];
+			struct net_efa *efa = &efas[n];
 
 			snprintf(efa->name, sizeof(efa->name), "rdmap%ds%d", bus, slot);
 			if (srd_pci_of_dev(tree.root, efa->name, &efa->pci))
