@@ -2,6 +2,7 @@
 /* GPU memory. */
 #include "srd_cuda.h"
 
+#include <ctype.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -71,6 +72,14 @@ static void load(void)
 		loaded = failed("cuInit", error);
 }
 
+static int load_once(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, load);
+	return loaded;
+}
+
 /* What was done is done, whether the mode can be given back or not. */
 static int leave(int mode, int rc)
 {
@@ -87,13 +96,11 @@ static int leave(int mode, int rc)
  */
 static int enter(int *mode)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	void *ctx = NULL;
-	int error;
+	int error, rc = load_once();
 
-	pthread_once(&once, load);
-	if (loaded)
-		return loaded;
+	if (rc)
+		return rc;
 	*mode = CU_CAPTURE_RELAXED;
 	error = cu.cuThreadExchangeStreamCaptureMode(mode);
 	if (error)
@@ -122,24 +129,39 @@ static int attribute(int *value, int which, int device)
 	return 0;
 }
 
-static int query(struct srd_cuda_attr *attr)
+/* All of these calls do without a context. */
+static int query_device(int device, struct srd_cuda_attr *attr)
 {
 	int dmabuf, gpudirect, flush, ordering, error, rc;
 
-	memset(attr, 0, sizeof(*attr));
-	error = cu.cuCtxGetDevice(&attr->device);
-	if (error)
-		return failed("cuCtxGetDevice", error);
-	if ((rc = attribute(&dmabuf, CU_DMA_BUF_SUPPORTED, attr->device)) ||
-	    (rc = attribute(&gpudirect, CU_GPUDIRECT_SUPPORTED, attr->device)) ||
-	    (rc = attribute(&flush, CU_FLUSH_OPTIONS, attr->device)) ||
-	    (rc = attribute(&ordering, CU_WRITES_ORDERING, attr->device)))
+	if ((rc = attribute(&dmabuf, CU_DMA_BUF_SUPPORTED, device)) ||
+	    (rc = attribute(&gpudirect, CU_GPUDIRECT_SUPPORTED, device)) ||
+	    (rc = attribute(&flush, CU_FLUSH_OPTIONS, device)) ||
+	    (rc = attribute(&ordering, CU_WRITES_ORDERING, device)))
 		return rc;
+	memset(attr, 0, sizeof(*attr));
+	error = cu.cuDeviceGetPCIBusId(attr->bus_id, sizeof(attr->bus_id), device);
+	if (error) {
+		attr->bus_id[0] = '\0';
+		return failed("cuDeviceGetPCIBusId", error);
+	}
+	for (char *p = attr->bus_id; *p; p++)
+		*p = (char)tolower((unsigned char)*p);
+	attr->device = device;
 	attr->dmabuf = dmabuf && cu.cuMemGetHandleForAddressRange;
 	attr->gpudirect = gpudirect;
 	attr->flush = flush & 1 && cu.cuFlushGPUDirectRDMAWrites;
 	attr->ordering = (enum srd_cuda_scope)ordering;
 	return 0;
+}
+
+static int query(struct srd_cuda_attr *attr)
+{
+	int device, error = cu.cuCtxGetDevice(&device);
+
+	if (error)
+		return failed("cuCtxGetDevice", error);
+	return query_device(device, attr);
 }
 
 int srd_cuda_query(struct srd_cuda_attr *attr)
@@ -148,6 +170,19 @@ int srd_cuda_query(struct srd_cuda_attr *attr)
 
 	memset(attr, 0, sizeof(*attr));
 	return rc ? rc : leave(mode, query(attr));
+}
+
+int srd_cuda_query_device(int device, struct srd_cuda_attr *attr)
+{
+	int count, error, rc = load_once();
+
+	memset(attr, 0, sizeof(*attr));
+	if (rc)
+		return rc;
+	error = cu.cuDeviceGetCount(&count);
+	if (error)
+		return failed("cuDeviceGetCount", error);
+	return device < 0 || device >= count ? -ENODEV : query_device(device, attr);
 }
 
 /* ---- export ---- */

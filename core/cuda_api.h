@@ -36,6 +36,8 @@ enum { CU_RANGE_DMA_BUF_FD = 1, CU_FLUSH_CURRENT_CTX = 0, CU_CAPTURE_RELAXED = 2
 	X(cuGetErrorName, true, (int error, const char **name)) \
 	X(cuCtxGetCurrent, true, (void **ctx)) \
 	X(cuCtxGetDevice, true, (int *device)) \
+	X(cuDeviceGetCount, true, (int *count)) \
+	X(cuDeviceGetPCIBusId, true, (char *bus_id, int size, int device)) \
 	X(cuDeviceGetAttribute, true, (int *value, int attribute, int device)) \
 	X(cuMemGetAddressRange_v2, true, (uint64_t * base, size_t * size, uint64_t ptr)) \
 	X(cuThreadExchangeStreamCaptureMode, true, (int *mode)) \

@@ -28,16 +28,19 @@ enum srd_cuda_scope {
 	SRD_CUDA_ALL_DEVICES = 200, /* and all others */
 };
 
-/* Of the device of the current context. */
 struct srd_cuda_attr {
 	int device;                   /* CUDA ordinal */
+	char bus_id[24];              /* PCI address in lower case, as in srd_topo.h */
 	bool dmabuf;                  /* its memory can be exported as a dma-buf */
 	bool gpudirect;               /* a peer-memory kernel module could map it */
 	bool flush;                   /* srd_flush_gpudirect_writes() can help where it must */
 	enum srd_cuda_scope ordering; /* who sees remote writes in order without a flush */
 };
 
+/* Of the device of the current context. */
 int srd_cuda_query(struct srd_cuda_attr *attr);
+/* Of the device with the ordinal @device; needs no context. -ENODEV: there is none. */
+int srd_cuda_query_device(int device, struct srd_cuda_attr *attr);
 
 /*
  * Export [@ptr, @ptr + @len) of device memory: *@fd, which the caller closes, holds the whole pages

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The stand-in itself: the part of the CUDA driver API that srd_cuda uses. */
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -89,6 +90,8 @@ EXPORT int cuInit(unsigned flags);
 EXPORT int cuGetErrorName(int error, const char **name);
 EXPORT int cuCtxGetCurrent(void **ctx);
 EXPORT int cuCtxGetDevice(int *device);
+EXPORT int cuDeviceGetCount(int *count);
+EXPORT int cuDeviceGetPCIBusId(char *bus_id, int size, int device);
 EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device);
 EXPORT int cuMemGetAddressRange_v2(uint64_t *base, size_t *size, uint64_t ptr);
 EXPORT int cuThreadExchangeStreamCaptureMode(int *mode);
@@ -119,6 +122,21 @@ int cuCtxGetDevice(int *device)
 {
 	*device = fake.device;
 	return fake.context ? OK : INVALID_CONTEXT;
+}
+
+int cuDeviceGetCount(int *count)
+{
+	*count = fake.device + 1;
+	return OK;
+}
+
+int cuDeviceGetPCIBusId(char *bus_id, int size, int device)
+{
+	if (device != fake.device)
+		return INVALID_VALUE;
+	return snprintf(bus_id, (size_t)size, "0000:%02X:00.0", 0xCA + device) < size
+		       ? OK
+		       : INVALID_VALUE;
 }
 
 int cuDeviceGetAttribute(int *value, int attribute, int device)

@@ -52,6 +52,7 @@ Test(cuda, no_library_is_no_crash)
 		cr_skip("there is a real one");
 	srd_log_to(keep, NULL);
 	cr_assert(eq(int, srd_cuda_query(&attr), -ENOENT));
+	cr_assert(eq(int, srd_cuda_query_device(0, &attr), -ENOENT));
 	cr_assert(eq(int, srd_cuda_export(4096, 4096, &fd, &offset), -ENOENT));
 	cr_assert(eq(int, fd, -1));
 	cr_assert(eq(int, srd_cuda_mr_init(&mr, &pd, 4096, 4096, ALL), -ENOENT));
@@ -77,6 +78,30 @@ Test(cuda, no_context_is_no_crash)
 	cr_assert(ne(ptr, strstr(said, "no CUDA context"), NULL), "%s", said);
 	fake->context = true;
 	cr_assert(zero(int, srd_cuda_query(&attr)));
+}
+
+Test(cuda, device_is_asked_without_a_context)
+{
+	struct fake_cuda *fake = begin();
+	struct srd_cuda_attr attr;
+
+	fake->context = false;
+	fake->ordering = SRD_CUDA_OWNER;
+	cr_assert(zero(int, srd_cuda_query_device(0, &attr)), "%s", said);
+	cr_assert(zero(int, attr.device));
+	cr_assert(attr.dmabuf && attr.gpudirect && attr.flush);
+	cr_assert(eq(int, attr.ordering, SRD_CUDA_OWNER));
+	cr_assert(zero(int, strcmp(attr.bus_id, "0000:ca:00.0")), "%s", attr.bus_id);
+}
+
+Test(cuda, device_that_is_not_there_is_enodev_without_a_word)
+{
+	struct srd_cuda_attr attr;
+
+	begin();
+	cr_assert(eq(int, srd_cuda_query_device(1, &attr), -ENODEV));
+	cr_assert(eq(int, srd_cuda_query_device(-1, &attr), -ENODEV));
+	cr_assert(zero(sz, strlen(said)), "%s", said);
 }
 
 /* ---- export ---- */

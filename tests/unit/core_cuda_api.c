@@ -47,6 +47,8 @@ CALLED(cuInit, unsigned);
 CALLED(cuGetErrorName, CUresult, const char **);
 CALLED(cuCtxGetCurrent, CUcontext *);
 CALLED(cuCtxGetDevice, CUdevice *);
+CALLED(cuDeviceGetCount, int *);
+CALLED(cuDeviceGetPCIBusId, char *, int, CUdevice);
 CALLED(cuDeviceGetAttribute, int *, CUdevice_attribute, CUdevice);
 CALLED(cuMemGetAddressRange_v2, CUdeviceptr *, size_t *, CUdeviceptr);
 CALLED(cuThreadExchangeStreamCaptureMode, CUstreamCaptureMode *);
