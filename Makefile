@@ -134,7 +134,7 @@ $(O)/fuzz/%: $(O)/obj/tests/fuzz/%.o $(parts)
 # ---- tests -------------------------------------------------------------------------------------
 conformance := $(call progs,conformance)
 tests := $(call progs,unit) $(call progs,integration) $(conformance)
-check: all $(tests) check-layers check-exports check-headers check-manual check-install ## build and run all tests
+check: all $(tests) check-layers check-exports check-headers check-manual check-docs check-install ## build and run all tests
 	$(Q)BUILD=$(O) scripts/run-tests.sh $(tests)
 conformance: all $(conformance) ## what an EFA does, on softefa; SOFTEFA=0: on the machine's own
 	$(Q)BUILD=$(O) scripts/run-tests.sh $(conformance)
@@ -174,6 +174,8 @@ check-headers: ## each public header compiles alone, as C11 and C++17
 check-manual: $(O)/softefa $(O)/softefa.1 $(O)/netbench $(srd_tools:%=$(O)/%) ## manual pages have all options and settings
 	$(Q)scripts/manual.sh $(O)/softefa check $(O)/softefa.1
 	$(Q)for t in netbench $(srd_tools); do scripts/manual.sh $(O)/$$t check docs/$$t.1 || exit 1; done
+check-docs: ## README.md, srd(7) and the map from Python agree with the code
+	$(Q)CC="$(CC)" RDMA_CORE=$(RDMA_CORE) scripts/docs.sh
 check-install: all $(O)/installed/libsrd.so $(O)/installed/libnccl-net-efa.so $(srd_tools:%=$(O)/installed/%) ## what make install installs works
 	$(Q)CC="$(CC)" CFLAGS="$(if $(SAN),-fsanitize=$(SAN)) -isystem $(RDMA_CORE)/include" \
 		SRD_RDMA_CORE=$(firstword $(wildcard $(abspath $(RDMA_CORE))/lib $(abspath $(RDMA_CORE))/lib64)) \
@@ -228,7 +230,7 @@ help: ## list the targets
 	@echo "with V=1 (show commands), SAN=address,undefined or thread, RDMA_CORE=PREFIX, CC=, CFLAGS="
 
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
-.PHONY: all bench bench-softefa check check-layers check-exports check-headers check-gpu check-manual check-install conformance \
+.PHONY: all bench bench-softefa check check-layers check-exports check-headers check-gpu check-manual check-docs check-install conformance \
 	install stress run-stress fuzz run-fuzz demo deps \
 	check-peers lint pre-push clean help
 .SECONDARY:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An RDMA write of a queue pair to itself. README.md shows what follows. */
+/* An RDMA write of a queue pair to itself. What fails is on stderr. README.md shows the body. */
 #include <srd.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +27,7 @@ int main(void)
 	    srd_qp_init(&qp, &pd, &(struct srd_qp_attr){.send_cq = &cq, .recv_cq = &cq}) ||
 	    srd_qp_prepare(&qp, 0x1234, SRD_RNR_DEFAULT) ||
 	    srd_mr_init(&mr, &pd, buf, sizeof(buf), access) || srd_sge(wr.sge, &mr, 0, 64))
-		return 1;       /* what failed is on stderr */
+		return 1;
 	srd_ep_local(&qp, &ep); /* of another process: 24 bytes, by srd_ep_pack(), and its rkey */
 	wr.rkey = mr.rkey;
 	if (srd_peer_init(&peer, &pd, &ep) || srd_post(&qp, &wr, 1))
