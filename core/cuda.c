@@ -13,6 +13,7 @@
 #include "log.h"
 
 #define MAX_DEVICES 64
+#define PROBE_BYTES ((size_t)64 << 10)
 
 static struct srd_cuda_api cu;
 static int loaded;
@@ -269,6 +270,49 @@ int srd_cuda_mr_init(struct srd_mr *mr, struct srd_pd *pd, uint64_t ptr, size_t 
 	srd_info("%zu bytes at %#llx: no dma-buf (%d), trying a peer-memory module", len,
 		 (unsigned long long)ptr, -rc);
 	return srd_mr_init(mr, pd, (void *)(uintptr_t)ptr, len, access);
+}
+
+/* ---- probe ---- */
+
+static int allocate(uint64_t *ptr)
+{
+	int mode, rc = enter(&mode), error;
+
+	if (rc)
+		return rc;
+	error = cu.cuMemAlloc_v2(ptr, PROBE_BYTES);
+	return leave(mode, error ? failed("cuMemAlloc", error) : 0);
+}
+
+static void release(uint64_t ptr)
+{
+	int mode, error;
+
+	if (enter(&mode))
+		return;
+	error = cu.cuMemFree_v2(ptr);
+	if (error)
+		failed("cuMemFree", error);
+	leave(mode, 0);
+}
+
+int srd_cuda_probe(struct srd_pd *pd, int access, unsigned ways)
+{
+	struct srd_mr mr;
+	uint64_t ptr;
+	int rc = allocate(&ptr), works = 0;
+
+	if (rc)
+		return rc;
+	if (ways & SRD_CUDA_BY_DMABUF && !register_export(&mr, pd, ptr, PROBE_BYTES, access))
+		works = SRD_CUDA_BY_DMABUF;
+	else if (ways & SRD_CUDA_BY_PEER &&
+		 !srd_mr_init(&mr, pd, (void *)(uintptr_t)ptr, PROBE_BYTES, access))
+		works = SRD_CUDA_BY_PEER;
+	if (works)
+		srd_mr_fini(&mr);
+	release(ptr);
+	return works;
 }
 
 /* ---- flush ---- */

@@ -39,6 +39,8 @@ enum { CU_RANGE_DMA_BUF_FD = 1, CU_FLUSH_CURRENT_CTX = 0, CU_CAPTURE_RELAXED = 2
 	X(cuDeviceGetCount, true, (int *count)) \
 	X(cuDeviceGetPCIBusId, true, (char *bus_id, int size, int device)) \
 	X(cuDeviceGetAttribute, true, (int *value, int attribute, int device)) \
+	X(cuMemAlloc_v2, true, (uint64_t * ptr, size_t size)) \
+	X(cuMemFree_v2, true, (uint64_t ptr)) \
 	X(cuMemGetAddressRange_v2, true, (uint64_t * base, size_t * size, uint64_t ptr)) \
 	X(cuThreadExchangeStreamCaptureMode, true, (int *mode)) \
 	X(cuMemGetHandleForAddressRange, false, \

@@ -56,6 +56,18 @@ int srd_cuda_export(uint64_t ptr, size_t len, int *fd, uint64_t *offset);
  */
 int srd_cuda_mr_init(struct srd_mr *mr, struct srd_pd *pd, uint64_t ptr, size_t len, int access);
 
+/* Ways to register device memory. */
+enum {
+	SRD_CUDA_BY_DMABUF = 1u << 0,
+	SRD_CUDA_BY_PEER = 1u << 1, /* as plain memory, by a peer-memory kernel module */
+};
+
+/*
+ * The first of @ways that works for the current device and @pd, tried with some memory of its own;
+ * 0: none. Attributes of the device do not tell what kernel, NIC and machine allow.
+ */
+int srd_cuda_probe(struct srd_pd *pd, int access, unsigned ways);
+
 /*
  * Remote writes whose completion was seen become visible to @scope; returns at once where they are
  * anyway. -EOPNOTSUPP: the device has no such call.

@@ -21,6 +21,7 @@ struct fake_cuda {
 			  */
 	unsigned unsafe; /* those calls */
 	int mode;        /* of capture, of the thread; 0 at first */
+	unsigned freed;  /* allocations */
 	unsigned flushes;
 	int scope; /* of the last flush */
 	int device;

@@ -12,13 +12,20 @@
 #define MAX_ALLOC 64
 #define PAGE      4096u
 
-enum { OK = 0, INVALID_VALUE = 1, NOT_FOUND = 500, INVALID_CONTEXT = 201, NOT_SUPPORTED = 801 };
+enum {
+	OK = 0,
+	INVALID_VALUE = 1,
+	OUT_OF_MEMORY = 2,
+	NOT_FOUND = 500,
+	INVALID_CONTEXT = 201,
+	NOT_SUPPORTED = 801
+};
 enum { RELAXED = 2 };
 
 static struct fake_cuda fake = {.context = true, .dmabuf = true, .flush = 1};
 
 static struct alloc {
-	uint8_t *at;
+	uint8_t *at; /* NULL: freed */
 	size_t size; /* as asked for */
 	int fd;      /* of the whole of it */
 } allocs[MAX_ALLOC];
@@ -71,7 +78,7 @@ void *fake_cuda_malloc(size_t size)
 static struct alloc *find(uint64_t ptr)
 {
 	for (struct alloc *a = allocs; a < allocs + nallocs; a++)
-		if (ptr - (uintptr_t)a->at < pages(a->size))
+		if (a->at && ptr - (uintptr_t)a->at < pages(a->size))
 			return a;
 	return NULL;
 }
@@ -93,6 +100,8 @@ EXPORT int cuCtxGetDevice(int *device);
 EXPORT int cuDeviceGetCount(int *count);
 EXPORT int cuDeviceGetPCIBusId(char *bus_id, int size, int device);
 EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device);
+EXPORT int cuMemAlloc_v2(uint64_t *ptr, size_t size);
+EXPORT int cuMemFree_v2(uint64_t ptr);
 EXPORT int cuMemGetAddressRange_v2(uint64_t *base, size_t *size, uint64_t ptr);
 EXPORT int cuThreadExchangeStreamCaptureMode(int *mode);
 EXPORT int cuMemGetHandleForAddressRange(void *handle, uint64_t ptr, size_t size, int type,
@@ -159,6 +168,36 @@ int cuDeviceGetAttribute(int *value, int attribute, int device)
 	default:
 		return INVALID_VALUE;
 	}
+}
+
+int cuMemAlloc_v2(uint64_t *ptr, size_t size)
+{
+	int rc = enter();
+	void *p;
+
+	if (rc)
+		return rc;
+	p = fake_cuda_malloc(size);
+	*ptr = (uintptr_t)p;
+	return p ? OK : OUT_OF_MEMORY;
+}
+
+/* The addresses are not used again. */
+int cuMemFree_v2(uint64_t ptr)
+{
+	struct alloc *a = find(ptr);
+	int rc = enter();
+
+	if (rc)
+		return rc;
+	if (!a || ptr != (uintptr_t)a->at)
+		return INVALID_VALUE;
+	mmap(a->at, pages(a->size), PROT_NONE,
+	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	close(a->fd);
+	a->at = NULL;
+	fake.freed++;
+	return OK;
 }
 
 int cuMemGetAddressRange_v2(uint64_t *base, size_t *size, uint64_t ptr)

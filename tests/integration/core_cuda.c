@@ -56,6 +56,7 @@ Test(cuda, no_library_is_no_crash)
 	cr_assert(eq(int, srd_cuda_export(4096, 4096, &fd, &offset), -ENOENT));
 	cr_assert(eq(int, fd, -1));
 	cr_assert(eq(int, srd_cuda_mr_init(&mr, &pd, 4096, 4096, ALL), -ENOENT));
+	cr_assert(eq(int, srd_cuda_probe(&pd, ALL, SRD_CUDA_BY_DMABUF), -ENOENT));
 	cr_assert(eq(int, srd_flush_gpudirect_writes(SRD_CUDA_OWNER), -ENOENT));
 	cr_assert(ne(ptr, strstr(said, "libcuda.so.1"), NULL), "%s", said);
 }
@@ -289,6 +290,50 @@ Test(cuda, range_of_two_allocations_is_not_tried_otherwise)
 	loop_fini(&l);
 }
 
+/* ---- probe ---- */
+
+enum { EITHER = SRD_CUDA_BY_DMABUF | SRD_CUDA_BY_PEER };
+
+struct probe {
+	bool dmabuf, peer;
+	unsigned try;
+	int works;
+};
+
+ParameterizedTestParameters(cuda, probe_says_which_way_works)
+{
+	static struct probe probes[] = {
+		{true, true, EITHER, SRD_CUDA_BY_DMABUF},
+		{true, false, EITHER, SRD_CUDA_BY_DMABUF},
+		{false, true, EITHER, SRD_CUDA_BY_PEER},
+		{false, false, EITHER, 0},
+		{true, true, SRD_CUDA_BY_PEER, SRD_CUDA_BY_PEER},
+		{false, true, SRD_CUDA_BY_DMABUF, 0},
+	};
+
+	return cr_make_param_array(struct probe, probes, sizeof(probes) / sizeof(probes[0]));
+}
+
+ParameterizedTest(struct probe *p, cuda, probe_says_which_way_works)
+{
+	/* Remote write without local write: what no kernel registers, in any way. */
+	int access = p->peer || p->dmabuf ? ALL : IBV_ACCESS_REMOTE_WRITE, files;
+	struct fake_cuda *fake = begin();
+	struct loop l;
+
+	loop_init(&l, &(struct loop_attr){.need = SRD_CAP_RDMA_WRITE | SRD_CAP_RDMA_READ});
+	fake->dmabuf = p->dmabuf;
+	files = entries("/proc/self/fd");
+	for (unsigned i = 1; i <= 2; i++) {
+		cr_assert(eq(int, srd_cuda_probe(&l.pd, access, p->try), p->works), "%s", said);
+		cr_assert(eq(uint, fake->freed, i));
+	}
+	cr_assert(eq(int, entries("/proc/self/fd"), files));
+	fake->context = false;
+	cr_assert(eq(int, srd_cuda_probe(&l.pd, access, EITHER), -ENXIO));
+	loop_fini(&l);
+}
+
 /* ---- capture ---- */
 
 Test(cuda, capture_of_a_stream_does_not_mind)
@@ -309,6 +354,7 @@ Test(cuda, capture_of_a_stream_does_not_mind)
 		cr_assert(zero(int, srd_cuda_query(&attr)));
 		cr_assert(zero(int, srd_cuda_mr_init(&gpu, &l.pd, (uintptr_t)p, 65536, ALL)));
 		srd_mr_fini(&gpu);
+		cr_assert(eq(int, srd_cuda_probe(&l.pd, ALL, EITHER), SRD_CUDA_BY_DMABUF));
 		cr_assert(eq(int, srd_cuda_export((uintptr_t)p, 65537, &fd, &offset), -EINVAL));
 		cr_assert(zero(int, srd_flush_gpudirect_writes(SRD_CUDA_OWNER)));
 		cr_assert(eq(int, fake->mode, mode));

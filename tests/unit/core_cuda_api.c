@@ -50,6 +50,8 @@ CALLED(cuCtxGetDevice, CUdevice *);
 CALLED(cuDeviceGetCount, int *);
 CALLED(cuDeviceGetPCIBusId, char *, int, CUdevice);
 CALLED(cuDeviceGetAttribute, int *, CUdevice_attribute, CUdevice);
+CALLED(cuMemAlloc_v2, CUdeviceptr *, size_t);
+CALLED(cuMemFree_v2, CUdeviceptr);
 CALLED(cuMemGetAddressRange_v2, CUdeviceptr *, size_t *, CUdeviceptr);
 CALLED(cuThreadExchangeStreamCaptureMode, CUstreamCaptureMode *);
 CALLED(cuMemGetHandleForAddressRange, void *, CUdeviceptr, size_t, CUmemRangeHandleType,
