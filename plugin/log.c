@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "srd.h"
 
@@ -11,15 +12,37 @@ static _Atomic(nccl_net_log_fn) logger;
 static atomic_int probing;
 static char reason[256]; /* written while probing: one thread at a time */
 
+static __thread struct {
+	char *buf; /* NULL: nothing is captured */
+	size_t size;
+} capture;
+
 nccl_net_log_fn net_log_fn(void)
 {
 	return atomic_load_explicit(&logger, memory_order_relaxed);
 }
 
+void net_log_capture(char *buf, size_t size)
+{
+	capture.buf = buf;
+	capture.size = size;
+	if (buf)
+		buf[0] = '\0';
+}
+
+static void captured(const char *line)
+{
+	size_t len = strlen(capture.buf);
+
+	snprintf(capture.buf + len, capture.size - len, "%s%s", len ? "; " : "", line);
+}
+
 static void from_srd(void *arg, enum srd_log_level level, const char *line)
 {
 	(void)arg;
-	if (atomic_load(&probing) && level == SRD_LOG_ERROR)
+	if (capture.buf)
+		captured(line);
+	else if (atomic_load(&probing) && level == SRD_LOG_ERROR)
 		snprintf(reason, sizeof(reason), "%s", line);
 	else if (atomic_load(&probing) || level > SRD_LOG_WARN)
 		net_info("NET/EFA: %s", line);

@@ -6,6 +6,8 @@
 #ifndef NET_LOG_H
 #define NET_LOG_H
 
+#include <stddef.h>
+
 #include "nccl_net_abi.h"
 
 /* Each init brings a logger; the newest is used, NULL silences. libsrd's lines go the same way. */
@@ -18,6 +20,12 @@ nccl_net_log_fn net_log_fn(void);
  */
 void net_log_probing(int yes);
 const char *net_log_reason(void);
+
+/*
+ * Lines that libsrd writes in this thread go to @buf, joined by "; ", and no further, until this is
+ * called with NULL: what fails need not matter when there is another way.
+ */
+void net_log_capture(char *buf, size_t size);
 
 #define net_log(level, subsys, where, ...) \
 	do { \

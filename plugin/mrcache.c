@@ -3,14 +3,12 @@
 #include "mrcache.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-static uintptr_t page_size(void)
-{
-	return (uintptr_t)sysconf(_SC_PAGESIZE);
-}
+#include "log.h"
+#include "param.h"
 
 void net_mrcache_init(struct net_mrcache *c, struct srd_pd *const *pd, int npds)
 {
@@ -19,6 +17,7 @@ void net_mrcache_init(struct net_mrcache *c, struct srd_pd *const *pd, int npds)
 	for (int i = 0; i < npds; i++)
 		c->pd[i] = pd[i];
 	c->npds = npds;
+	c->share = net_param()->mr_cache;
 }
 
 static void mr_free(struct net_mr *mr)
@@ -37,37 +36,27 @@ void net_mrcache_fini(struct net_mrcache *c)
 	memset(c, 0, sizeof(*c));
 }
 
-/* What a device of these capabilities can be asked to do with the memory. */
-static int access_flags(const struct srd_dev *dev)
-{
-	int access = IBV_ACCESS_LOCAL_WRITE;
-
-	if (dev->attr.caps & SRD_CAP_RDMA_WRITE)
-		access |= IBV_ACCESS_REMOTE_WRITE;
-	if (dev->attr.caps & SRD_CAP_RDMA_READ)
-		access |= IBV_ACCESS_REMOTE_READ;
-	return access;
-}
-
-static int mr_new(struct net_mrcache *c, uintptr_t addr, uintptr_t end, struct net_mr **out)
+static int mr_new(struct net_mrcache *c, const struct net_range *r, uintptr_t addr, uintptr_t end,
+		  struct net_mr **out)
 {
 	struct net_mr *mr = calloc(1, sizeof(*mr));
+	char others[96];
+	int rc;
 
 	if (!mr)
 		return -ENOMEM;
+	snprintf(others, sizeof(others), "; %zu other ranges are registered", c->count);
+	rc = net_mem_register(mr->mr, c->pd, c->npds, r, others);
+	if (rc) {
+		free(mr);
+		return rc;
+	}
 	mr->addr = addr;
 	mr->end = end;
+	mr->gpu = r->gpu;
 	for (; mr->n < c->npds; mr->n++) {
-		struct srd_mr *m = &mr->mr[mr->n];
-		int rc = srd_mr_init(m, c->pd[mr->n], (void *)addr, end - addr,
-				     access_flags(c->pd[mr->n]->dev));
-
-		if (rc) {
-			mr_free(mr);
-			return rc;
-		}
-		mr->lkey[mr->n] = m->lkey;
-		mr->rkey[mr->n] = m->rkey;
+		mr->lkey[mr->n] = mr->mr[mr->n].lkey;
+		mr->rkey[mr->n] = mr->mr[mr->n].rkey;
 	}
 	*out = mr;
 	return 0;
@@ -107,41 +96,50 @@ static int insert(struct net_mrcache *c, size_t at, struct net_mr *mr)
 	return 0;
 }
 
-static int get_locked(struct net_mrcache *c, uintptr_t addr, uintptr_t end, struct net_mr **out)
+/* Only the same pages are shared: in a larger range the rest would outlive its own users. */
+static struct net_mr *find(const struct net_mrcache *c, size_t at, uintptr_t addr, uintptr_t end,
+			   bool gpu)
 {
-	size_t at = lower_bound(c, addr, end);
-	int rc;
-
-	/*
-	 * Only the same pages are shared: in a larger range the rest would outlive its own users.
-	 */
-	if (at < c->count && c->by_addr[at]->addr == addr && c->by_addr[at]->end == end) {
-		c->by_addr[at]->users++;
-		*out = c->by_addr[at];
-		return 0;
-	}
-	rc = mr_new(c, addr, end, out);
-	if (rc)
-		return rc;
-	rc = insert(c, at, *out);
-	if (rc)
-		mr_free(*out);
-	else
-		(*out)->users = 1;
-	return rc;
+	for (; at < c->count && c->by_addr[at]->addr == addr && c->by_addr[at]->end == end; at++)
+		if (c->by_addr[at]->gpu == gpu)
+			return c->by_addr[at];
+	return NULL;
 }
 
-int net_mr_get(struct net_mrcache *c, void *addr, size_t len, struct net_mr **out)
+static int get_locked(struct net_mrcache *c, const struct net_range *r, uintptr_t addr,
+		      uintptr_t end, struct net_mr **out)
 {
-	uintptr_t page = page_size(), start = (uintptr_t)addr, end = start + len;
-	int rc;
+	size_t at = lower_bound(c, addr, end);
+	struct net_mr *mr = c->share ? find(c, at, addr, end, r->gpu) : NULL;
+	int rc = 0;
 
-	if (len == 0 || end < start || end > UINTPTR_MAX - page)
-		return -EINVAL;
-	start &= ~(page - 1);
-	end = (end + page - 1) & ~(page - 1);
+	if (!mr) {
+		rc = mr_new(c, r, addr, end, &mr);
+		if (rc)
+			return rc;
+		rc = insert(c, at, mr);
+	}
+	if (rc) {
+		mr_free(mr);
+		return rc;
+	}
+	mr->users++;
+	*out = mr;
+	return 0;
+}
+
+int net_mr_get(struct net_mrcache *c, const struct net_range *r, struct net_mr **out)
+{
+	uintptr_t addr, end;
+	int rc = net_range_pages(r, &addr, &end);
+
+	if (rc) {
+		net_warn("NET/EFA: %zu bytes at %#zx are no range of memory", r->len,
+			 (size_t)r->addr);
+		return rc;
+	}
 	pthread_mutex_lock(&c->lock);
-	rc = get_locked(c, start, end, out);
+	rc = get_locked(c, r, addr, end, out);
 	pthread_mutex_unlock(&c->lock);
 	return rc;
 }
@@ -152,6 +150,8 @@ void net_mr_put(struct net_mrcache *c, struct net_mr *mr)
 	if (--mr->users == 0) {
 		size_t at = lower_bound(c, mr->addr, mr->end);
 
+		while (c->by_addr[at] != mr)
+			at++;
 		c->count--;
 		memmove(&c->by_addr[at], &c->by_addr[at + 1],
 			(c->count - at) * sizeof(c->by_addr[0]));

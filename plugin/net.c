@@ -10,8 +10,10 @@
 #include "conn.h"
 #include "device.h"
 #include "log.h"
+#include "mem.h"
 #include "mrcache.h"
 #include "p2p.h"
+#include "param.h"
 
 enum { MAX_COMMS = 1 << 16 }; /* of a device: what NCCL plans with */
 
@@ -83,7 +85,7 @@ enum nccl_net_result net_properties(int dev, struct nccl_net_props_v12 *props)
 	props->name = d->name;
 	props->pci_path = d->pci_path;
 	props->guid = d->guid;
-	props->ptr_support = NCCL_NET_PTR_HOST;
+	props->ptr_support = net_mem_support();
 	props->speed = (int)d->speed_mbps;
 	props->port = 1;
 	props->latency = d->latency_us;
@@ -169,19 +171,48 @@ static struct net_mrcache *cache_of(void *comm)
 	return &((struct net_comm *)comm)->engine->dev->mrs;
 }
 
-enum nccl_net_result net_reg_mr(void *comm, void *data, size_t size, int type, void **mhandle)
+static enum nccl_net_result reg(void *comm, const struct net_range *range, void **mhandle)
 {
 	struct net_mr *mr = NULL;
-	int rc;
+	int rc = net_mr_get(cache_of(comm), range, &mr);
+
+	*mhandle = mr;
+	if (rc == -EINVAL)
+		return NCCL_NET_INVALID_ARGUMENT;
+	return rc ? NCCL_NET_SYSTEM_ERROR : NCCL_NET_OK;
+}
+
+static bool registrable(int type)
+{
+	if (type == NCCL_NET_PTR_HOST ||
+	    (type == NCCL_NET_PTR_CUDA && net_mem_support() & NCCL_NET_PTR_CUDA))
+		return true;
+	net_warn("NET/EFA: memory of type %d cannot be registered, only %s", type,
+		 net_mem_support() & NCCL_NET_PTR_CUDA ? "1 (host) and 2 (CUDA)" : "1 (host)");
+	return false;
+}
+
+enum nccl_net_result net_reg_mr(void *comm, void *data, size_t size, int type, void **mhandle)
+{
+	const struct net_range range = {
+		.addr = (uintptr_t)data, .len = size, .gpu = type == NCCL_NET_PTR_CUDA, .fd = -1};
 
 	*mhandle = NULL;
-	if (type != NCCL_NET_PTR_HOST) {
-		net_warn("NET/EFA: memory of type %d cannot be registered, only host memory", type);
-		return NCCL_NET_INVALID_USAGE;
-	}
-	rc = net_mr_get(cache_of(comm), data, size, &mr);
-	*mhandle = mr;
-	return result(rc);
+	return registrable(type) ? reg(comm, &range, mhandle) : NCCL_NET_INVALID_USAGE;
+}
+
+/* The fd is NCCL's, who closes it when this returns. */
+enum nccl_net_result net_reg_mr_dma_buf(void *comm, void *data, size_t size, int type,
+					uint64_t offset, int fd, void **mhandle)
+{
+	const struct net_range range = {.addr = (uintptr_t)data,
+					.len = size,
+					.gpu = type == NCCL_NET_PTR_CUDA,
+					.fd = net_param()->dmabuf ? fd : -1,
+					.offset = offset};
+
+	*mhandle = NULL;
+	return registrable(type) ? reg(comm, &range, mhandle) : NCCL_NET_INVALID_USAGE;
 }
 
 enum nccl_net_result net_dereg_mr(void *comm, void *mhandle)

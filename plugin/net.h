@@ -24,6 +24,8 @@ enum nccl_net_result net_listen_on(int dev, void *handle, void **listen_comm);
 enum nccl_net_result net_connect_to(int dev, void *handle, void **send_comm);
 enum nccl_net_result net_accept_on(void *listen_comm, void **recv_comm);
 enum nccl_net_result net_reg_mr(void *comm, void *data, size_t size, int type, void **mhandle);
+enum nccl_net_result net_reg_mr_dma_buf(void *comm, void *data, size_t size, int type,
+					uint64_t offset, int fd, void **mhandle);
 enum nccl_net_result net_dereg_mr(void *comm, void *mhandle);
 enum nccl_net_result net_send_to(void *send_comm, void *data, size_t size, int tag, void *mhandle,
 				 void **request);
@@ -53,8 +55,9 @@ enum nccl_net_result net_irecv_prof(void *recv_comm, int n, void **data, size_t 
 
 /* Members that have the same form in all versions. */
 #define NET_TABLE_V6 \
-	.name = NET_NAME, .devices = net_devices, .dereg_mr = net_dereg_mr, .iflush = net_flush, \
-	.test = net_test_request, .close_send = net_close_send, .close_recv = net_close_recv, \
+	.name = NET_NAME, .devices = net_devices, .reg_mr_dma_buf = net_reg_mr_dma_buf, \
+	.dereg_mr = net_dereg_mr, .iflush = net_flush, .test = net_test_request, \
+	.close_send = net_close_send, .close_recv = net_close_recv, \
 	.close_listen = net_close_listen
 
 #endif

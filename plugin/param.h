@@ -9,6 +9,7 @@ struct net_param {
 	int64_t connect_timeout_s; /* 0: none */
 	int64_t min_stripe;        /* bytes */
 	int64_t rails;             /* 0: by topology */
+	int64_t dmabuf, mr_cache;  /* 0 or 1 */
 };
 
 /* Read once, by the first caller. */

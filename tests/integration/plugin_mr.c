@@ -3,6 +3,8 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -277,6 +279,7 @@ Test(mr, registration_works_again_when_the_device_has_room_again)
 {
 	enum { N = 64 };
 	uint8_t *mem = map(N * 4096);
+	char others[64];
 	void *mh[N];
 	struct plug p;
 	struct link l;
@@ -296,6 +299,12 @@ Test(mr, registration_works_again_when_the_device_has_room_again)
 	need(n > 0 && n < N, "%d of %d regions on a device of 12", n, N);
 	need(!mh[n], "a handle for what is not registered");
 	need(plug_warned() == 1, "%d warnings", plug_warned());
+	/* What may be in the way: the machine's limit, the device's, and who has what there is. */
+	snprintf(others, sizeof(others), "; %d other ranges are registered", n);
+	for (const char *const *s =
+		     (const char *[]){"RLIMIT_MEMLOCK", "max 12 regions", others, NULL};
+	     *s; s++)
+		need(strstr(plug_warning(), *s), "no %s: %s", *s, plug_warning());
 	plug_forget();
 	plug_dereg(&p, l.send, mh[0]);
 	mh[0] = plug_reg(&p, l.send, mem + n * 4096, 4096);
@@ -304,6 +313,39 @@ Test(mr, registration_works_again_when_the_device_has_room_again)
 	link_message(&l, 100, 1);
 	link_close(&l);
 	munmap(mem, N * 4096);
+	plug_close(&p);
+}
+
+/* The switch for those who suspect the cache. */
+Test(mr, without_the_cache_nothing_is_shared)
+{
+	enum { N = 8, SIZE = 10000 };
+	uint8_t *from = map(SIZE), *to = map(SIZE);
+	void *mh[N], *keep;
+	uint64_t seed = 5;
+	struct plug p;
+	struct link l;
+
+	setenv("NCCL_EFA_MR_CACHE", "0", 1);
+	plug_open(&p, 0);
+	link_open(&l, &p, 0, 0);
+	keep = plug_reg(&p, l.send, from, SIZE);
+	for (int i = 0; i < N; i++)
+		mh[i] = plug_reg(&p, l.recv, to, SIZE);
+	shuffle(mh, N, &seed);
+	for (int i = 0; i < N; i++) {
+		for (int k = 0; k < i; k++)
+			cr_assert(ne(ptr, mh[i], mh[k]));
+		carry(&l, from, keep, to, mh[i], SIZE, (uint32_t)i);
+	}
+	for (int i = 0; i < N; i++) {
+		carry(&l, from, keep, to, mh[N - 1], SIZE, (uint32_t)i);
+		plug_dereg(&p, l.recv, mh[i]);
+	}
+	plug_dereg(&p, l.send, keep);
+	link_close(&l);
+	munmap(from, SIZE);
+	munmap(to, SIZE);
 	plug_close(&p);
 }
 

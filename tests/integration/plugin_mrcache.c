@@ -38,11 +38,18 @@ static void close_all(void)
 	munmap(mem, PAGES * PAGE);
 }
 
+static int try(void *at, size_t len, struct net_mr **mr)
+{
+	const struct net_range r = {.addr = (uintptr_t)at, .len = len, .fd = -1};
+
+	return net_mr_get(&cache, &r, mr);
+}
+
 static struct net_mr *get(void *at, size_t len)
 {
 	struct net_mr *mr = NULL;
 
-	cr_assert(zero(int, net_mr_get(&cache, at, len, &mr)));
+	cr_assert(zero(int, try(at, len, &mr)));
 	cr_assert(ne(ptr, mr, NULL));
 	return mr;
 }
@@ -117,9 +124,9 @@ Test(mrcache, range_of_nothing_or_past_the_end_of_memory_is_einval)
 	struct net_mr *mr = NULL;
 
 	open_all();
-	cr_assert(eq(int, net_mr_get(&cache, mem, 0, &mr), -EINVAL));
-	cr_assert(eq(int, net_mr_get(&cache, mem, SIZE_MAX, &mr), -EINVAL));
-	cr_assert(eq(int, net_mr_get(&cache, (void *)(UINTPTR_MAX - 10), 5, &mr), -EINVAL));
+	cr_assert(eq(int, try(mem, 0, &mr), -EINVAL));
+	cr_assert(eq(int, try(mem, SIZE_MAX, &mr), -EINVAL));
+	cr_assert(eq(int, try((void *)(UINTPTR_MAX - 10), 5, &mr), -EINVAL));
 	cr_assert(eq(ptr, mr, NULL));
 	close_all();
 }
@@ -139,7 +146,7 @@ Test(mrcache, range_that_cannot_be_registered_leaves_no_entry)
 	open_all();
 	srd_log_to(drop_line, &lines);
 	munmap(mem + PAGE, PAGE);
-	cr_assert(lt(int, net_mr_get(&cache, mem + PAGE, 100, &mr), 0));
+	cr_assert(lt(int, try(mem + PAGE, 100, &mr), 0));
 	cr_assert(eq(ptr, mr, NULL));
 	cr_assert(zero(sz, cache.count));
 	cr_assert(eq(int, lines, 1));

@@ -144,6 +144,8 @@ ParameterizedTest(struct plug_abi *abi, tables, registration_of_a_negative_size_
 	link_open(&l, &p, 0, 0);
 	cr_assert(ne(int, p.net.raw.reg_mr_v6(l.send, memory, INT_MIN, NCCL_NET_PTR_HOST, &mh), 0));
 	cr_assert(eq(ptr, mh, NULL));
+	cr_assert(eq(int, plug_warned(), 1));
+	plug_forget();
 	link_close(&l);
 	plug_close(&p);
 }
