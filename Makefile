@@ -38,7 +38,7 @@ softefa := $(filter-out %/launcher.o %/report.o,$(call objs,softefa/*.c))
 common  := $(call objs,tools/common/*.c)
 host    := $(call objs,tools/host/*.c) $(common)
 # Tools on libsrd; each has a page in docs/.
-srd_tools := srd-pingpong srd-bw
+srd_tools := srd-pingpong srd-bw srd-info
 
 # Before 1.0 the soname says nothing of the ABI: see srd.h.
 version := $(shell sed -n 's/^.define SRD_VERSION "\([0-9.]*\)".*/\1/p' include/srd.h)
@@ -78,6 +78,9 @@ $(O)/srd-pingpong $(O)/installed/srd-pingpong: $(O)/obj/tools/srd-pingpong.o $(c
 	$(call link,$(rpath))
 $(O)/srd-bw $(O)/installed/srd-bw: $(call objs,tools/srd-bw/*.c) $(common) $(O)/obj/tools/host/buf.o $(O)/libsrd.a
 	$(call link,$(rpath))
+# It lists what the plugin reads from the environment: that table, and no more of it.
+$(O)/srd-info $(O)/installed/srd-info: $(call objs,tools/srd-info/*.c) $(common) $(O)/obj/plugin/param.o $(O)/libsrd.a
+	$(call link,$(rpath))
 # Subjects for netbench; tcpnet-vN exports no table newer than N.
 $(O)/obj/tests/plugins/tables-v%.o: tests/plugins/tables.c
 	@mkdir -p $(@D)
@@ -96,6 +99,8 @@ $(O)/integration/core_kth: rpath += $(patsubst %,-Wl$(comma)--wrap=%,malloc call
 netbench_subjects := $(O)/netbench $(patsubst %,$(O)/plugins/%.so,tcpnet tcpnet-v9 nullnet) \
 	$(O)/softefa $(O)/libsoftefa.so $(O)/libnccl-net-efa.so
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netbench*.c)): | $(netbench_subjects)
+$(O)/integration/tools_info: | $(O)/srd-info $(O)/softefa $(O)/libsoftefa.so $(O)/libsrd.so $(O)/libnccl-net-efa.so \
+	$(O)/cuda/libcuda.so.1
 # As a user would: by the public headers and the library.
 examples := $(patsubst %.c,$(O)/%,$(wildcard examples/*.c))
 $(O)/examples/%: $(O)/obj/examples/%.o $(O)/libsrd.a

@@ -54,6 +54,8 @@ void srd_env_limits(const struct srd_env *env, char *out, size_t size);
 
 /* The parameters that srd itself reads, for a tool that lists them; @n: how many. */
 const struct srd_env *srd_env_core(size_t *n);
+/* Those of the NCCL plugin; it is the plugin, and not srd, that has this function. */
+const struct srd_env *srd_env_plugin(size_t *n);
 
 #ifdef __cplusplus
 }

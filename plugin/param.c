@@ -40,3 +40,9 @@ const struct net_param *net_param(void)
 	pthread_once(&once, load);
 	return &param;
 }
+
+const struct srd_env *srd_env_plugin(size_t *n)
+{
+	*n = sizeof(table) / sizeof(table[0]);
+	return table;
+}

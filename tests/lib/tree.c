@@ -167,22 +167,53 @@ static void line(const struct tree *t, struct place *under, const char *text)
 	}
 }
 
+static void make_root(struct tree *t)
+{
+	strcpy(t->root, "/tmp/srd-tree-XXXXXX");
+	need(mkdtemp(t->root), "%s: %s", t->root, strerror(errno));
+}
+
 void tree_make(struct tree *t, const char *instance)
 {
-	struct place under = {.path = ""};
-	char path[PATH_MAX], text[512];
+	char path[PATH_MAX], text[1 << 14];
+	size_t n;
 	FILE *f;
 
 	print(path, "%s/%s", FIXTURES, instance);
 	f = fopen(path, "re");
 	need(f, "%s: %s", path, strerror(errno));
-	strcpy(t->root, "/tmp/srd-tree-XXXXXX");
-	need(mkdtemp(t->root), "%s: %s", t->root, strerror(errno));
-	make_folders(t, "class/infiniband");
-	make_folders(t, "bus/pci/devices");
-	while (fgets(text, sizeof(text), f))
-		line(t, &under, text);
+	n = fread(text, 1, sizeof(text) - 1, f);
+	need(n > 0 && feof(f), "%s: empty, or too long", path);
+	text[n] = '\0';
 	fclose(f);
+	make_root(t);
+	make_folders(t, "class/infiniband");
+	tree_add(t, text);
+}
+
+void tree_add(const struct tree *t, const char *lines)
+{
+	struct place under = {.path = ""};
+	char text[512];
+
+	make_folders(t, "bus/pci/devices");
+	for (size_t n; *lines; lines += n) {
+		n = strcspn(lines, "\n");
+		need(n < sizeof(text), "%.80s...: too long", lines);
+		memcpy(text, lines, n);
+		text[n] = '\0';
+		line(t, &under, text);
+		n += lines[n] == '\n';
+	}
+}
+
+void tree_copy(struct tree *t, const char *sysfs)
+{
+	char command[PATH_MAX];
+
+	make_root(t);
+	print(command, "cp -a '%s/.' '%s'", sysfs, t->root);
+	need(system(command) == 0, "%s", command);
 }
 
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)

@@ -24,6 +24,10 @@ struct tree {
 void tree_make(struct tree *t, const char *instance);
 void tree_fini(struct tree *t);
 
+/* A copy of the sysfs at @sysfs. */
+void tree_copy(struct tree *t, const char *sysfs);
+/* More lines, as in a description. */
+void tree_add(const struct tree *t, const char *lines);
 /* Take away a file, a link, or a folder with all in it; it must be there. */
 void tree_hide(const struct tree *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Replace the line in a file, which is made with its folders if it is not there. */
