@@ -106,6 +106,7 @@ examples := $(patsubst %.c,$(O)/%,$(wildcard examples/*.c))
 $(O)/examples/%: $(O)/obj/examples/%.o $(O)/libsrd.a
 	$(call link,$(rpath))
 $(O)/integration/examples: | $(examples) $(O)/softefa $(O)/libsoftefa.so
+$(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/tools_*.c)): | $(srd_tools:%=$(O)/%) $(O)/softefa $(O)/libsoftefa.so
 $(O)/obj/tests/unit/%.o: override CPPFLAGS += -Itools
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/plugin*.c)): | $(O)/libnccl-net-efa.so
 $(O)/unit/tools_payload: $(O)/obj/tools/netbench/reduce.o

@@ -187,10 +187,24 @@ int meet_open(struct meet *m, const char *host, uint16_t port)
 	return 0;
 }
 
+/* Closing while bytes are unread resets the connection, and what was put last may be lost. */
+static void drain(int fd)
+{
+	uint64_t end_ns = meet_now_ns() + second_ns;
+	char bytes[4096];
+
+	shutdown(fd, SHUT_WR);
+	while (meet_now_ns() < end_ns && !await(fd, POLLIN, end_ns) &&
+	       recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		continue;
+}
+
 void meet_close(struct meet *m)
 {
-	if (m->fd >= 0)
+	if (m->fd >= 0) {
+		drain(m->fd);
 		close(m->fd);
+	}
 	*m = (struct meet){.fd = -1};
 }
 

@@ -22,6 +22,7 @@ struct meet {
 
 /* @host NULL: wait at @port for one that connects. Else connect to it there. */
 int meet_open(struct meet *m, const char *host, uint16_t port);
+/* What was put gets there first, if the other end takes it within a second. */
 void meet_close(struct meet *m);
 
 int meet_put(struct meet *m, const void *data, size_t len);

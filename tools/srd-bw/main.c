@@ -12,7 +12,7 @@ static int measure(struct bw *bw)
 	int rc = 0;
 
 	bw_report_head(bw);
-	for (int i = 0; !rc && i < bw->opt->nsizes; i++) {
+	for (int i = 0; !bw->wrong && i < bw->opt->nsizes; i++) {
 		rc = bw_measure(bw, bw->opt->sizes[i], &bw->rows[i]);
 		if (rc)
 			break;

@@ -202,8 +202,9 @@ static int verdict(struct flow *f)
 		rc = bw_wire_get(w, BW_VERDICT, VERDICT_BYTES, MEET_SILENCE_S);
 		f->their_wrong = rc ? 0 : bw_u64_unpack(w->body);
 	}
-	if (f->their_wrong)
+	if (f->their_wrong && !f->bw->their_wrong)
 		say("%s found wrong data", w->tcp.where);
+	f->bw->their_wrong |= f->their_wrong != 0;
 	f->wrong += f->their_wrong;
 	return rc;
 }

@@ -170,20 +170,30 @@ static int pass(struct bw *bw, const struct bw_pass *p, struct bw_row *row)
 }
 
 /* Caches, pages and address translations are warm afterwards. */
-static int warm_up(struct bw *bw, uint64_t size)
+static int warm_up(struct bw *bw, struct bw_row *row)
 {
-	struct bw_pass p = {.size = size, .number = bw->passes, .messages = bw->plan.window};
-	struct bw_row unused = {0};
-	uint64_t some = (UINT64_C(16) << 20) / size + 1, slots = bw_slots(&bw->plan, size);
+	struct bw_pass p = {
+		.size = row->size,
+		.number = bw->passes,
+		.messages = bw->plan.window,
+	};
+	uint64_t some = (UINT64_C(16) << 20) / p.size + 1, slots = bw_slots(&bw->plan, p.size);
+	struct bw_row warm = {0};
+	int rc;
 
 	if (p.messages > some)
 		p.messages = some;
 	if (p.messages > slots)
 		p.messages = slots;
-	return pass(bw, &p, &unused);
+	rc = pass(bw, &p, &warm);
+	row->wrong = warm.wrong;
+	return rc;
 }
 
-/* As many passes as it takes, each of as many messages as have a place of their own. */
+/*
+ * As many passes as it takes, each of as many messages as have a place of their own; none after
+ * one with wrong data.
+ */
 static int measure_checked(struct bw *bw, uint64_t size, struct bw_row *row)
 {
 	uint64_t slots = bw_slots(&bw->plan, size), left = bw->opt->iters;
@@ -197,7 +207,7 @@ static int measure_checked(struct bw *bw, uint64_t size, struct bw_row *row)
 			p.messages = left;
 		rc = pass(bw, &p, row);
 		left -= left ? p.messages : 0;
-	} while (!rc && (bw->opt->iters ? left > 0 : meet_now_ns() < end_ns));
+	} while (!rc && !bw->wrong && (bw->opt->iters ? left > 0 : meet_now_ns() < end_ns));
 	return rc;
 }
 
@@ -208,8 +218,8 @@ int bw_measure(struct bw *bw, uint64_t size, struct bw_row *row)
 	int rc;
 
 	*row = (struct bw_row){.size = size};
-	rc = warm_up(bw, size);
-	if (rc)
+	rc = warm_up(bw, row);
+	if (rc || bw->wrong)
 		return rc;
 	p.number = bw->passes;
 	return bw->plan.check ? measure_checked(bw, size, row) : pass(bw, &p, row);

@@ -30,6 +30,7 @@ struct bw {
 	struct bw_row rows[BW_MAX_SIZES]; /* client */
 	int nrows;
 	uint64_t wrong;    /* bytes, all that either side found */
+	bool their_wrong;  /* the other side did, which was said */
 	uint64_t passes;   /* so far */
 	uint64_t shown_ns; /* progress: when, and what */
 	uint64_t shown_bytes;
