@@ -109,8 +109,7 @@ static void hold(const char *root, uint32_t blocks, uint32_t bytes)
 	for (uint32_t b = 0; b < blocks; b++) {
 		uint64_t *words;
 
-		mine.page[b] =
-			(b * 7919 + 1) % blocks; /* 7919 is a prime above BLOCKS: each once */
+		mine.page[b] = (b * 7919 + 1) % blocks; /* each once: a prime above BLOCKS */
 		words = (uint64_t *)(mem + (size_t)mine.page[b] * bytes);
 		for (uint32_t i = 0; i < bytes / 8; i++)
 			words[i] = ((uint64_t)b << 32 | i) * 0x9e3779b97f4a7c15;
@@ -163,7 +162,8 @@ static void pull(const char *root, uint32_t count, uint32_t window)
 	meet_open(&meet, root, PULLER, 2);
 	exchange(&meet);
 	must(count <= held->blocks ? 0 : -EINVAL, "COUNT: more blocks than there are");
-	must(held->bytes <= self.dev.attr.max_rdma_size ? 0 : -EMSGSIZE, "a block in one read");
+	must(held->bytes <= self.dev.attr.max_rdma_size ? 0 : -EMSGSIZE,
+	     "BYTES: a block above max_rdma_size");
 	mem = pages(count, held->bytes, IBV_ACCESS_LOCAL_WRITE);
 	s = now_s();
 	while (came < count) {
@@ -194,5 +194,5 @@ int main(int argc, char **argv)
 		pull(argv[2], (uint32_t)number(argv[3], 1, BLOCKS, "COUNT"),
 		     (uint32_t)number(argv[4], 1, BLOCKS, "WINDOW"));
 	else
-		must(-EINVAL, "hold IPv4:PORT BLOCKS BYTES, or pull IPv4:PORT COUNT WINDOW");
+		must(-EINVAL, "usage: hold IPv4:PORT BLOCKS BYTES, or pull IPv4:PORT COUNT WINDOW");
 }

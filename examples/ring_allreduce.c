@@ -58,7 +58,8 @@ static void rail_open(struct rail *l, struct card *card, const char *name)
 
 	qp.send_cq = qp.recv_cq = &l->cq;
 	must(srd_dev_open(&l->dev, name), name);
-	must(4 * segment / nrails <= l->dev.attr.max_rdma_size ? 0 : -EMSGSIZE, "stripe");
+	must(4 * segment / nrails <= l->dev.attr.max_rdma_size ? 0 : -EMSGSIZE,
+	     "BYTES: a stripe above max_rdma_size");
 	must(srd_pd_init(&l->pd, &l->dev), "srd_pd_init");
 	must(srd_cq_init(&l->cq, &l->dev, &cq), "srd_cq_init");
 	must(srd_qp_init(&l->qp, &l->pd, &qp), "srd_qp_init");
@@ -171,7 +172,7 @@ int main(int argc, char **argv)
 	struct srd_dev_info devs[RAILS];
 	struct meet meet;
 
-	must(argc == 6 ? 0 : -EINVAL, "RANK RANKS IPv4:PORT BYTES RAILS");
+	must(argc == 6 ? 0 : -EINVAL, "usage: RANK RANKS IPv4:PORT BYTES RAILS");
 	ranks = (uint32_t)number(argv[2], 2, MEET_RANKS, "RANKS");
 	rank = (uint32_t)number(argv[1], 0, ranks - 1, "RANK");
 	nrails = (uint32_t)number(argv[5], 1, RAILS, "RAILS");

@@ -2,6 +2,7 @@
 /* The examples do what they say, on software devices, and say what went wrong. */
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,17 +25,22 @@ static const char *root(void)
 	return at;
 }
 
-/* Run each line of @lines at once, all with @softefa's devices; @codes[i] is what the i-th ended
- * with. */
+/* What goes wrong in one process alone: a fault of softefa. */
+static const char *fault = "";
+static int faulty;
+
+/* Run @lines at once, on the devices that @softefa says; codes[i] is what the i-th ended with. */
 static void run_all(const char *softefa, const char *const *lines, int n, int *codes)
 {
 	char script[3000], *p = script, *end = script + sizeof(script);
 
 	p += snprintf(p, (size_t)(end - p),
-		      "run() { $B/softefa --domain ex-%d %s -- $B/examples/\"$@\" & }; ",
+		      "run() { $B/softefa --domain ex-%d %s ${f:+--set \"fault=$f\"} -- "
+		      "$B/examples/\"$@\" & }; ",
 		      (int)getpid(), softefa);
 	for (int i = 0; i < n; i++)
-		p += snprintf(p, (size_t)(end - p), "run %s; p%d=$!; ", lines[i], i);
+		p += snprintf(p, (size_t)(end - p), "f='%s'; run %s; p%d=$!; ",
+			      i == faulty ? fault : "", lines[i], i);
 	for (int i = 0; i < n; i++)
 		p += snprintf(p, (size_t)(end - p), "wait $p%d; echo code %d: $?; ", i, i);
 	cr_assert(p < end);
@@ -122,6 +128,14 @@ Test(examples, ring_allreduce_ends_everywhere_when_a_write_fails)
 	cr_assert(cmd_says(&cmd, "remote key or range invalid: Permission denied"), "%s", cmd.out);
 }
 
+Test(examples, ring_allreduce_ends_everywhere_when_a_rank_dies)
+{
+	fault = "die_sending 0 op=write nth=7";
+	ring(&(struct ring){4, 2, 1 << 20, ""}, "--devices 2");
+	cr_assert(codes[0] == 128 + SIGKILL, "%s", cmd.out);
+	expect_codes(codes + 1, 3, 1);
+}
+
 Test(examples, ring_allreduce_says_what_the_device_lacks)
 {
 	ring(&(struct ring){2, 1, 1 << 20, ""}, "--profile efa0");
@@ -132,7 +146,7 @@ Test(examples, ring_allreduce_says_what_the_device_lacks)
 	cr_assert(cmd_says(&cmd, "RAILS: that many EFAs: No such device"), "%s", cmd.out);
 	ring(&(struct ring){2, 1, 1 << 20, ""}, "--set max_rdma_size=65536");
 	expect_codes(codes, 2, 1);
-	cr_assert(cmd_says(&cmd, "stripe: Message too long"), "%s", cmd.out);
+	cr_assert(cmd_says(&cmd, "a stripe above max_rdma_size: Message too long"), "%s", cmd.out);
 }
 
 Test(examples, ring_allreduce_refuses_a_neighbour_with_other_arguments)
@@ -209,6 +223,16 @@ Test(examples, kv_pull_says_why_a_read_failed)
 	kv("--set 'fault=status 7 op=read nth=5'", 64, 4096, 64, 4);
 	expect_codes(codes, 2, 1);
 	cr_assert(cmd_says(&cmd, "remote key or range invalid: Permission denied"), "%s", cmd.out);
+}
+
+Test(examples, kv_pull_holder_ends_when_the_puller_dies)
+{
+	fault = "die_placing 100 op=read nth=5";
+	faulty = 1;
+	kv("", 64, 4096, 64, 4);
+	expect_codes(codes, 1, 1);
+	cr_assert(codes[1] == 128 + SIGKILL, "%s", cmd.out);
+	cr_assert(cmd_says(&cmd, "another process: Connection reset by peer"), "%s", cmd.out);
 }
 
 Test(examples, kv_pull_says_what_cannot_be)
