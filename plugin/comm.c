@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cm.h"
+#include "flush.h"
 #include "log.h"
 #include "mover.h"
 #include "param.h"
@@ -239,6 +240,7 @@ static void recv_fini(struct net_engine *e, struct net_recv *r)
 		net_engine_del_recv(e, r->id);
 	if (r->mirror)
 		net_block_put(&e->mirrors, r->mirror);
+	net_flush_forget(r);
 }
 
 /*

@@ -89,6 +89,10 @@ struct net_recv {
 	struct net_block *mirror; /* the lines that are written there, by slot */
 	struct net_req req[NET_MAX_REQS];
 	struct net_slot slot[NET_RING_ENTRIES];
+	/* flush.c */
+	uint32_t touched;      /* a bit per rail that data came by since the last flush */
+	struct net_req *flush; /* NET_MAX_FLUSHES, or NULL: none yet; slot holds their rails */
+	uint32_t flush_first, flush_next;
 };
 
 /* The engine gets one user from its caller, given back when the comm is freed. Not entered. */

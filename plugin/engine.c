@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "comm.h"
+#include "flush.h"
 #include "log.h"
 #include "p2p.h"
 
@@ -152,6 +153,7 @@ static void engine_destroy(struct net_engine *e)
 		drain(e);
 	for (int i = 0; i < e->dev->nrails; i++)
 		rail_fini(&e->rail[i]);
+	net_flush_fini(e);
 	/* Nothing can complete any more. */
 	while (e->comms)
 		net_comm_free(e->comms);
@@ -187,6 +189,8 @@ static int engine_create(struct net_dev *dev, bool unsolicited, struct net_engin
 		rc = net_block_get(&e->rings, &e->scratch);
 	for (int i = 0; i < dev->nrails && !rc; i++)
 		rc = rail_init(e, &e->rail[i], &dev->nic[i]);
+	if (!rc)
+		rc = net_flush_init(e);
 	if (rc) {
 		engine_destroy(e);
 		return rc;

@@ -55,6 +55,7 @@ struct net_engine {
 	/* entered */
 	struct net_owner owner;
 	struct net_rail rail[NET_MAX_RAILS];
+	struct srd_peer self[NET_MAX_RAILS]; /* for flushes; zero: none by reads */
 	uint32_t imm_free;              /* immediates that may still be promised, on every rail */
 	struct net_slab rings, mirrors; /* apart: peers write to rings, also to those of the past */
 	uint32_t rings_retired;

@@ -23,6 +23,6 @@ struct net_mover {
 /* By RDMA writes of the sender. */
 extern const struct net_mover net_write;
 /* A write of a peer to this engine has completed. */
-void net_write_arrived(struct net_engine *e, const struct srd_wc *wc);
+void net_write_arrived(struct net_engine *e, int rail, const struct srd_wc *wc);
 
 #endif

@@ -9,6 +9,7 @@
 #include "comm.h"
 #include "conn.h"
 #include "device.h"
+#include "flush.h"
 #include "log.h"
 #include "mem.h"
 #include "mrcache.h"
@@ -241,17 +242,10 @@ enum nccl_net_result net_recv_from(void *recv_comm, int n, void **data, const si
 	return comm_result(net_irecv(recv_comm, n, data, sizes, tags, mhandles, request));
 }
 
-/* What has arrived in host memory is visible: nothing to do. */
 enum nccl_net_result net_flush(void *recv_comm, int n, void **data, int *sizes, void **mhandles,
 			       void **request)
 {
-	(void)recv_comm;
-	(void)n;
-	(void)data;
-	(void)sizes;
-	(void)mhandles;
-	*request = NULL;
-	return NCCL_NET_OK;
+	return comm_result(net_iflush(recv_comm, n, data, sizes, mhandles, request));
 }
 
 enum nccl_net_result net_test_request(void *request, int *done, int *sizes)

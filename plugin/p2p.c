@@ -273,7 +273,9 @@ receive_failed(struct net_engine *e, int rail, const struct srd_wc *wc)
 static void __attribute__((cold))
 request_failed(struct net_comm *c, int kind, int rail, const struct srd_wc *wc)
 {
-	net_comm_fail(c, srd_wc_err(wc), kind == WR_CTS ? "a clear-to-send" : "a send", rail, wc);
+	const char *what = c->kind == NET_SEND ? "a send" : "a flush";
+
+	net_comm_fail(c, srd_wc_err(wc), kind == WR_CTS ? "a clear-to-send" : what, rail, wc);
 }
 
 static void request_completed(struct net_engine *e, int rail, const struct srd_wc *wc)
@@ -307,7 +309,7 @@ void net_p2p_completed(struct net_engine *e, int rail, const struct srd_wc *wc)
 	if (unlikely(wc->status != IBV_WC_SUCCESS || !(wc->flags & SRD_WC_IMM)))
 		receive_failed(e, rail, wc);
 	else
-		net_write_arrived(e, wc);
+		net_write_arrived(e, rail, wc);
 }
 
 /* ---- test ---- */

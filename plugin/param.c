@@ -17,6 +17,10 @@ static const struct srd_env table[] = {
 	 .max = 1,
 	 .text = "1: GPU memory is registered as dma-buf where that works; 0: only by a "
 		 "peer-memory module"},
+	{"NCCL_EFA_FLUSH", SRD_ENV_CHOICE, offsetof(struct net_param, flush), .def = "auto",
+	 .choices = "auto|read|cuda|off",
+	 .text = "how data become visible to a GPU: by an RDMA read of the NIC, or by CUDA; auto: "
+		 "by a read where the NIC can"},
 	{"NCCL_EFA_MIN_STRIPE", SRD_ENV_INT, offsetof(struct net_param, min_stripe),
 	 .def = "131072", .min = 4096, .max = 1 << 30,
 	 .text = "bytes of a message that each rail gets at least"},

@@ -5,11 +5,15 @@
 
 #include <stdint.h>
 
+/* How writes to memory of a GPU become visible to it. */
+enum net_flush_mode { NET_FLUSH_AUTO, NET_FLUSH_READ, NET_FLUSH_CUDA, NET_FLUSH_OFF };
+
 struct net_param {
 	int64_t connect_timeout_s; /* 0: none */
 	int64_t min_stripe;        /* bytes */
 	int64_t rails;             /* 0: by topology */
 	int64_t dmabuf, mr_cache;  /* 0 or 1 */
+	int64_t flush;             /* enum net_flush_mode */
 };
 
 /* Read once, by the first caller. */

@@ -144,7 +144,7 @@ static int send_data(struct net_send *s, struct net_req *req, const struct proto
 const struct net_mover net_write = {announce, send_data};
 
 /* A piece of a message is in its buffer. Whatever does not fit an open buffer is dropped. */
-void net_write_arrived(struct net_engine *e, const struct srd_wc *wc)
+void net_write_arrived(struct net_engine *e, int rail, const struct srd_wc *wc)
 {
 	const struct proto_imm imm = proto_imm_unpack(wc->imm);
 	struct net_recv *r = net_engine_recv(e, imm.comm);
@@ -155,6 +155,7 @@ void net_write_arrived(struct net_engine *e, const struct srd_wc *wc)
 	slot = &r->slot[imm.entry & (r->nslots - 1)];
 	if (unlikely(!slot->open || slot->got & 1u << imm.piece))
 		return;
+	r->touched |= 1u << rail;
 	slot->got |= (uint8_t)(1u << imm.piece);
 	slot->bytes += wc->byte_len;
 	if (slot->got == (1u << imm.pieces) - 1)

@@ -6,10 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../lib/bytes.h"
-#include "../lib/cmd.h"
+#include "../lib/counters.h"
 #include "../lib/link.h"
 #include "../lib/need.h"
 #include "../lib/twin.h"
@@ -25,61 +24,6 @@ static void use_rails(int n)
 	snprintf(text, sizeof(text), "%d", n);
 	setenv("NCCL_EFA_RAILS", text, 1);
 	setenv("NCCL_EFA_MIN_STRIPE", "65536", 1);
-}
-
-/* A domain of our own, or devices would count for other tests, too. */
-static void use_counters(void)
-{
-	char domain[32];
-
-	plug_softefa("log=0");
-	snprintf(domain, sizeof(domain), "rails-%d", (int)getpid());
-	setenv("SOFTEFA_DOMAIN", domain, 1);
-}
-
-/* What each device has written so far: requests, bytes. */
-struct written {
-	long long n[RAILS], bytes[RAILS];
-};
-
-/* The number after @name, behind @at: "name":{..."write":NUMBER. */
-static long long number_of_writes(const char *at, const char *name)
-{
-	long long n = -1;
-
-	at = at ? strstr(at, name) : NULL;
-	at = at ? strstr(at, "\"write\":") : NULL;
-	if (at)
-		sscanf(at, "\"write\":%lld", &n);
-	cr_assert(ge(llong, n, 0), "%s", name);
-	return n;
-}
-
-static void count(struct written *w)
-{
-	static struct cmd cmd;
-
-	cmd_run(&cmd, 20, "$B/softefa stat --json");
-	cr_assert(zero(int, cmd.code), "%s", cmd.out);
-	for (int i = 0; i < RAILS; i++) {
-		char dev[32];
-		const char *at;
-
-		snprintf(dev, sizeof(dev), "\"device\":\"efa_%d\"", i);
-		at = strstr(cmd.out, dev);
-		w->n[i] = at ? number_of_writes(at, "\"requests\"") : 0;
-		w->bytes[i] = at ? number_of_writes(at, "\"bytes\"") : 0;
-	}
-}
-
-/* What was written since. */
-static void count_since(struct written *w, const struct written *before)
-{
-	count(w);
-	for (int i = 0; i < RAILS; i++) {
-		w->n[i] -= before->n[i];
-		w->bytes[i] -= before->bytes[i];
-	}
 }
 
 struct pipe {
@@ -153,15 +97,15 @@ ParameterizedTest(struct grouped *g, rails, functions_are_grouped_as_asked)
 
 Test(rails, large_message_goes_over_all_rails_in_equal_parts)
 {
-	struct written before, w;
+	struct counters before, w;
 	struct pipe p;
 
 	use_rails(RAILS);
-	use_counters();
+	counters_apart();
 	pipe_open(&p);
-	count(&before);
+	counters_get(&before, "write");
 	move(&p, BIG - 4, 1);
-	count_since(&w, &before);
+	counters_since(&w, "write", &before);
 	for (int i = 0; i < RAILS; i++)
 		need(w.bytes[i] >= BIG / RAILS - 128 * RAILS &&
 			     w.bytes[i] <= BIG / RAILS + 128 * RAILS,
@@ -171,16 +115,16 @@ Test(rails, large_message_goes_over_all_rails_in_equal_parts)
 
 Test(rails, message_below_two_stripes_is_not_divided)
 {
-	struct written before, w;
+	struct counters before, w;
 	struct pipe p;
 	int busy = 0;
 
 	use_rails(RAILS);
-	use_counters();
+	counters_apart();
 	pipe_open(&p);
-	count(&before);
+	counters_get(&before, "write");
 	move(&p, 2 * STRIPE - 1, 1);
-	count_since(&w, &before);
+	counters_since(&w, "write", &before);
 	for (int i = 0; i < RAILS; i++)
 		busy += w.bytes[i] > LINE;
 	cr_assert(eq(int, busy, 1));
@@ -189,16 +133,16 @@ Test(rails, message_below_two_stripes_is_not_divided)
 
 Test(rails, no_rail_gets_less_than_a_stripe)
 {
-	struct written before, w;
+	struct counters before, w;
 	struct pipe p;
 	int busy = 0;
 
 	use_rails(RAILS);
-	use_counters();
+	counters_apart();
 	pipe_open(&p);
-	count(&before);
+	counters_get(&before, "write");
 	move(&p, 3 * STRIPE, 1);
-	count_since(&w, &before);
+	counters_since(&w, "write", &before);
 	for (int i = 0; i < RAILS; i++)
 		busy += w.bytes[i] >= STRIPE;
 	cr_assert(eq(int, busy, 3));
@@ -208,16 +152,16 @@ Test(rails, no_rail_gets_less_than_a_stripe)
 Test(rails, small_messages_take_the_rails_in_turn)
 {
 	enum { N = 40, SIZE = 1000 };
-	struct written before, w;
+	struct counters before, w;
 	struct pipe p;
 
 	use_rails(RAILS);
-	use_counters();
+	counters_apart();
 	pipe_open(&p);
-	count(&before);
+	counters_get(&before, "write");
 	for (uint32_t i = 0; i < N; i++)
 		move(&p, SIZE, i);
-	count_since(&w, &before);
+	counters_since(&w, "write", &before);
 	for (int i = 0; i < RAILS; i++) {
 		cr_assert(eq(llong, w.n[i], 2 * N / RAILS), "rail %d: a line for each message", i);
 		cr_assert(eq(llong, w.bytes[i], N / RAILS * (SIZE + LINE)));

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Making what has arrived in memory of a GPU visible to it. The NIC's writes and the CPU's word
+ * that they are there take different ways; a read of the buffer by the same NIC pushes the writes
+ * out first. So a flush is a read of one byte, from the engine to itself, by each rail that data
+ * came by since the last one.
+ */
+#ifndef NET_FLUSH_H
+#define NET_FLUSH_H
+
+#include "comm.h"
+
+/* Address handles for the engine's own addresses; without them there is no flush by reads. */
+int net_flush_init(struct net_engine *e);
+void net_flush_fini(struct net_engine *e);
+
+/*
+ * @n buffers of receives that are done; those of 0 bytes and of the host need nothing. *@request is
+ * NULL when that is over already: there is no "not now".
+ */
+int net_iflush(struct net_recv *r, int n, void *const *data, const int *sizes, void *const *mrs,
+	       void **request);
+
+/* Of a comm that is taken apart. */
+void net_flush_forget(struct net_recv *r);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Reading softefa's counters. */
+#include "counters.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd.h"
+#include "need.h"
+#include "plug.h"
+
+void counters_apart(void)
+{
+	char domain[32];
+
+	plug_softefa("log=0"); /* skips where there is none */
+	snprintf(domain, sizeof(domain), "counted-%d", (int)getpid());
+	setenv("SOFTEFA_DOMAIN", domain, 1);
+}
+
+/* The number after @op, behind @name, behind @at. */
+static long long number(const char *at, const char *name, const char *op)
+{
+	char key[32];
+	long long n = -1;
+
+	snprintf(key, sizeof(key), "\"%s\":", op);
+	at = at ? strstr(at, name) : NULL;
+	at = at ? strstr(at, key) : NULL;
+	if (at)
+		n = strtoll(at + strlen(key), NULL, 10);
+	need(n >= 0, "no %s of %s", name, op);
+	return n;
+}
+
+void counters_get(struct counters *c, const char *op)
+{
+	static struct cmd cmd;
+
+	cmd_run(&cmd, 20, "$B/softefa stat --json");
+	need(cmd.code == 0, "%s", cmd.out);
+	for (int i = 0; i < COUNTERS_DEVS; i++) {
+		char dev[32];
+		const char *at;
+
+		snprintf(dev, sizeof(dev), "\"device\":\"efa_%d\"", i);
+		at = strstr(cmd.out, dev);
+		c->n[i] = at ? number(at, "\"requests\"", op) : 0;
+		c->bytes[i] = at ? number(at, "\"bytes\"", op) : 0;
+	}
+}
+
+void counters_since(struct counters *c, const char *op, const struct counters *before)
+{
+	counters_get(c, op);
+	for (int i = 0; i < COUNTERS_DEVS; i++) {
+		c->n[i] -= before->n[i];
+		c->bytes[i] -= before->bytes[i];
+	}
+}
+
+long long counters_sum(const struct counters *c)
+{
+	long long n = 0;
+
+	for (int i = 0; i < COUNTERS_DEVS; i++)
+		n += c->n[i];
+	return n;
+}
