@@ -22,10 +22,10 @@ int main(void)
 		.op = IBV_WR_RDMA_WRITE, .to = &peer, .nsge = 1, .raddr = (uintptr_t)buf + 64};
 	struct srd_wc wc = {.status = IBV_WC_GENERAL_ERR};
 
+	struct srd_qp_attr at = {.send_cq = &cq, .recv_cq = &cq, .ops = IBV_QP_EX_WITH_RDMA_WRITE};
 	if (srd_dev_list(&info, 1, true) < 1 || srd_dev_open(&dev, info.name) ||
 	    srd_pd_init(&pd, &dev) || srd_cq_init(&cq, &dev, &(struct srd_cq_attr){0}) ||
-	    srd_qp_init(&qp, &pd, &(struct srd_qp_attr){.send_cq = &cq, .recv_cq = &cq}) ||
-	    srd_qp_prepare(&qp, 0x1234, SRD_RNR_DEFAULT) ||
+	    srd_qp_init(&qp, &pd, &at) || srd_qp_prepare(&qp, 0x1234, SRD_RNR_DEFAULT) ||
 	    srd_mr_init(&mr, &pd, buf, sizeof(buf), access) || srd_sge(wr.sge, &mr, 0, 64))
 		return 1;
 	srd_ep_local(&qp, &ep); /* of another process: 24 bytes, by srd_ep_pack(), and its rkey */

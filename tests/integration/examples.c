@@ -272,3 +272,12 @@ Test(examples, quickstart_writes_to_itself)
 	expect_codes(codes, 1, 1);
 	cr_assert(cmd_says(&cmd, "Permission denied\n"), "%s", cmd.out);
 }
+
+Test(examples, quickstart_says_what_the_device_lacks)
+{
+	const char *line = "quickstart";
+
+	run_all("--profile efa0", &line, 1, codes);
+	expect_codes(codes, 1, 1);
+	cr_assert(cmd_says(&cmd, "srd ERROR efa_0: QP refused: operations"), "%s", cmd.out);
+}
