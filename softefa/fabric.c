@@ -236,6 +236,8 @@ static int open_fabric(struct fabric **out)
 	snprintf(path, sizeof(path), "%s/fabric", dir);
 	for (int attempt = 0; attempt < 100; attempt++) {
 		rc = make_dir();
+		if (rc == -ENOENT)
+			continue; /* it was there, and then taken away */
 		if (rc)
 			return rc;
 		rc = open_file(path, out);
