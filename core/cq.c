@@ -93,10 +93,8 @@ static int check(const struct srd_dev *dev, const struct srd_cq_attr *attr)
 		srd_err("%s: CQ refused: a classic one is not direct and has no source GIDs", name);
 		return -EINVAL;
 	}
-	if (attr->fields & SRD_CQ_SGID && !(dev->attr.caps & SRD_CAP_CQ_WITH_SGID)) {
-		srd_err("%s: CQ refused: no source GIDs here", name);
-		return -EOPNOTSUPP;
-	}
+	if (attr->fields & SRD_CQ_SGID && !(dev->attr.caps & SRD_CAP_CQ_WITH_SGID))
+		return srd_lacks(dev->ibv, "CQ refused: source GIDs", 0);
 	return 0;
 }
 

@@ -130,3 +130,17 @@ int srd_lib_query(struct srd_lib_info *info)
 	release_of(info->efa, info->rdma_core, sizeof(info->rdma_core));
 	return 0;
 }
+
+int srd_lacks(const struct ibv_context *ctx, const char *what, unsigned since)
+{
+	struct srd_lib_info info = {0};
+	unsigned release;
+
+	srd_lib_query(&info);
+	if (sscanf(info.rdma_core, "%u", &release) == 1 && release < since)
+		srd_err("%s: %s: needs libefa >= %u, this is %s", ctx->device->name, what, since,
+			info.rdma_core);
+	else
+		srd_err("%s: %s: this device has it not", ctx->device->name, what);
+	return -EOPNOTSUPP;
+}

@@ -80,6 +80,12 @@ extern struct srd_efadv {
  */
 int srd_libs_load(void);
 
+/*
+ * @what is refused: because libefa is older than @since, the first release that has it, or else
+ * because of the device. Log which, return -EOPNOTSUPP.
+ */
+int srd_lacks(const struct ibv_context *ctx, const char *what, unsigned since);
+
 /* One library as a table: what srd_libs_load() does for two of them. */
 struct srd_sym {
 	const char *name;

@@ -25,6 +25,19 @@ static uint64_t capable_ops(const struct srd_dev *dev, enum srd_qp_type type)
 	return ops;
 }
 
+static int lacks_ops(const struct srd_dev *dev, const struct srd_qp_attr *attr, uint64_t lacking)
+{
+	const uint64_t writes = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+
+	if (attr->type == SRD_QP_SRD && !(lacking & ~writes))
+		return srd_lacks(dev->ibv, "QP refused: RDMA write", 46);
+	if (attr->type == SRD_QP_SRD && lacking == IBV_QP_EX_WITH_RDMA_READ)
+		return srd_lacks(dev->ibv, "QP refused: RDMA read", 0);
+	srd_err("%s: QP refused: operations %#" PRIx64 " of %#" PRIx64 " are not there",
+		dev->ibv->device->name, lacking, attr->ops);
+	return -EOPNOTSUPP;
+}
+
 static int check(const struct srd_dev *dev, const struct srd_qp_attr *attr, uint64_t capable)
 {
 	const char *name = dev->ibv->device->name;
@@ -37,16 +50,14 @@ static int check(const struct srd_dev *dev, const struct srd_qp_attr *attr, uint
 		srd_err("%s: QP refused: one of its CQs is direct, the other is not", name);
 		return -EINVAL;
 	}
-	if (attr->ops & ~capable) {
-		srd_err("%s: QP refused: operations %#" PRIx64 " of %#" PRIx64 " are not there",
-			name, attr->ops & ~capable, attr->ops);
+	if (attr->ops & ~capable)
+		return lacks_ops(dev, attr, attr->ops & ~capable);
+	if (attr->unsolicited && attr->type != SRD_QP_SRD) {
+		srd_err("%s: QP refused: UD has no writes, and none unsolicited", name);
 		return -EOPNOTSUPP;
 	}
-	if (attr->unsolicited &&
-	    (attr->type != SRD_QP_SRD || !(dev->attr.caps & SRD_CAP_UNSOLICITED_WRITE_RECV))) {
-		srd_err("%s: QP refused: no unsolicited write receive here", name);
-		return -EOPNOTSUPP;
-	}
+	if (attr->unsolicited && !(dev->attr.caps & SRD_CAP_UNSOLICITED_WRITE_RECV))
+		return srd_lacks(dev->ibv, "QP refused: unsolicited write receive", 52);
 	if (attr->unsolicited && !attr->recv_cq->dv) {
 		srd_err("%s: QP refused: a classic CQ cannot tell unsolicited writes", name);
 		return -EINVAL;
