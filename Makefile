@@ -201,7 +201,7 @@ demo: all ## move verified data on software devices, show it
 	$(Q)BUILD=$(O) RDMA_CORE=$(RDMA_CORE) scripts/demo.sh
 deps: ## install packages and rdma-core >= 59 (as root or with sudo)
 	$(Q)scripts/deps.sh
-check-peers: all $(call progs,peers) ## other projects' programs on softefa; PEERS="perftest ..." for some
+check-peers: all $(call progs,peers) $(filter %/core_%,$(call progs,integration)) ## other projects' programs on softefa; PEERS="perftest ..." for some
 	$(Q)scripts/deps.sh peers
 	$(Q)BUILD=$(O) scripts/peers.sh $(PEERS)
 lint: ## shellcheck, clang-format

@@ -14,7 +14,7 @@ build=$(readlink -m "${BUILD:-$root/build}")
 softefa=${SOFTEFA:-$build/softefa}
 deps=$root/build/deps
 logs=$build/peers
-peers=(devinfo pyverbs pyverbs_distro perftest perftest_distro fabtests pingpong_distro python_efa python_libsrd)
+peers=(devinfo core_releases pyverbs pyverbs_distro perftest perftest_distro fabtests pingpong_distro python_efa python_libsrd)
 
 devices=4
 options=()  # more of the launcher's

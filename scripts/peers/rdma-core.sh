@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
-# rdma-core: its own tools, and its Python suites on two versions of it. Part of peers.sh.
-# shellcheck disable=SC2154  # logs, deps, devices: peers.sh's
+# rdma-core: its own tools, its Python suites on two versions of it, and our core on three. Part of peers.sh.
+# shellcheck disable=SC2034,SC2154  # options, logs, deps, build, root, devices: peers.sh's
 
 pyverbs_suites=(efadv efa_srd device pd cq cq_events mr addr qp cqex qpex)
 
@@ -60,4 +60,35 @@ pyverbs_suite() {
 	suite "$version $name" $rc $((run - bad - skips)) "$bad" "$skips" "$log"
 	grep -E '^(ERROR|FAIL|UNEXPECTED SUCCESS): ' "$log" | sed 's/^/      /' || true
 	sed -n "s/.* skipped ['\"]\(.*\)['\"]\$/\1/p" "$log" | reasons
+}
+
+# The same binaries of the core's tests below the distribution's rdma-core, 56 and the newest.
+peer_core_releases() {
+	local dir system
+
+	system=$(PATH=$PATH:/sbin:/usr/sbin ldconfig -p | awk '$1 == "libefa.so.1" { print $NF; exit }')
+	for dir in "${system%/*}" "$deps/rdma-core-56/lib" "$(newest_prefix)/lib"; do
+		if [ -e "$dir/libefa.so.1" ]; then
+			core_release "$dir"
+		else
+			skipped=$((skipped + 1))
+			echo "      skipped: no libefa in $dir"
+		fi
+	done
+}
+
+# core_release LIBDIR
+core_release() {
+	local release log rc=0
+
+	release=$(readlink -e "$1/libefa.so.1")
+	release=${release#*/libefa.so.1.*.}
+	log=$logs/core-$release
+	LD_LIBRARY_PATH=$1 BUILD=$build "$root/scripts/run-tests.sh" "$build"/integration/core_* >"$log" 2>&1 || rc=$?
+	# shellcheck disable=SC2046  # three numbers
+	suite "core's tests on libefa $release" $rc $(sed -n \
+		's/^tests: \([0-9]*\) passed, \([0-9]*\) skipped, \([0-9]*\) programs.*/\1 \3 \2/p' "$log") "$log"
+	grep '^FAIL' "$log" | sed 's/^/      /' || true
+	awk '/^ *[|] +[0-9]+ skipped: / { n = $2; sub(/.*skipped: /, ""); sum[$0] += n }
+		END { for (r in sum) printf "%7d %s\n", sum[r], r }' "$log" | sort -rn | sed 's/^ */      skipped /'
 }

@@ -214,7 +214,7 @@ static int cq_arm(union object *o)
 /* An event each time: what was missed is there the next time. */
 static int channel_wait(union object *o)
 {
-	struct srd_wr wr = loop_wr(&l, IBV_WR_RDMA_WRITE, 0, LEN, LOOP_B);
+	struct srd_wr wr = loop_wr(&l, IBV_WR_RDMA_READ, 0, LEN, LOOP_B);
 	struct srd_cq *cq = NULL;
 	int rc = srd_cq_arm(&l.a_cq);
 
@@ -336,7 +336,7 @@ static const struct walked {
 	int (*init)(union object *o);
 	void (*fini)(union object *o); /* NULL: there is nothing to undo */
 	size_t size;
-	unsigned least;      /* calls that it makes */
+	unsigned least;      /* calls that it makes, with rdma-core >= 62 */
 	const char *without; /* calls that it can do without */
 } all[] = {
 #define OBJECT(member) sizeof(((union object *)0)->member)
@@ -377,14 +377,15 @@ enum { ALL = sizeof(all) / sizeof(all[0]) };
 
 static void begin(const struct walked *w)
 {
-	if (loop_classic() && w->init == qp_unsolicited)
-		cr_skip("not on classic CQs");
+	struct loop_attr attr = {.channel = true};
+
+	attr.a_unsolicited = attr.b_unsolicited = w->init == qp_unsolicited; /* or skip */
 	plug_softefa("profile=efa2");
 	fake_cuda_load();
 	device_mem = fake_cuda_alloc(LEN);
 	setenv("SRD_LOG", "info", 1);
 	srd_log_to(keep, NULL);
-	loop_init(&l, &(struct loop_attr){.channel = true});
+	loop_init(&l, &attr);
 	third_init();
 	file = memfd_create("dma-buf", MFD_CLOEXEC);
 	cr_assert(zero(int, ftruncate(file, LEN)));
@@ -392,12 +393,12 @@ static void begin(const struct walked *w)
 
 static void end(void)
 {
-	struct srd_wr wr = loop_wr(&l, IBV_WR_RDMA_WRITE, 0, LEN, LOOP_B);
+	struct srd_wr wr = loop_wr(&l, IBV_WR_RDMA_READ, 0, LEN, LOOP_B);
 
 	/* After all of it, data move. */
-	loop_fill(l.buf, LEN, 5);
-	cr_assert(zero(int, loop_run(&l, &wr).efa_status));
-	cr_assert(loop_filled(l.buf + LOOP_B, LEN, 5));
+	loop_fill(l.buf + LOOP_B, LEN, 5);
+	cr_assert(zero(int, (int)loop_run(&l, &wr).efa_status));
+	cr_assert(loop_filled(l.buf, LEN, 5));
 	close(file);
 	srd_qp_fini(&third);
 	loop_fini(&l);
@@ -495,7 +496,8 @@ ParameterizedTest(struct which *which, kth, call_of_a_constructor_fails_without_
 		k++;
 	}
 	cr_assert(lt(uint, k, MOST));
-	cr_assert(gt(uint, k, w->least), "%s makes fewer calls", w->name);
+	if (loop_release() >= 62)
+		cr_assert(gt(uint, k, w->least), "%s makes fewer calls", w->name);
 	end();
 }
 

@@ -35,15 +35,24 @@ static struct generation generations[] = {
 	{"efa4", 0xefa4, SRD_CAP_RDMA_READ | WRITES, 80},
 };
 
-static void use(const struct generation *g)
+/* Take that generation, and from it what libefa does not know yet. */
+static void use(struct generation *g)
 {
+	struct srd_lib_info info;
 	char set[32];
 
 	snprintf(set, sizeof(set), "profile=%s", g->name);
 	plug_softefa(set);
 	/* The core works no rings of the first generation, which has several per CQ. */
-	if (g->part_id == 0xefa0 && loop_direct())
+	if (g->part_id == 0xefa0 && !loop_classic())
 		unsetenv("LOOP_CQ");
+	cr_assert(zero(int, srd_lib_query(&info)));
+	if (loop_release() < 46)
+		g->caps &= ~SRD_CAP_RDMA_WRITE;
+	if (loop_release() < 52)
+		g->caps &= ~SRD_CAP_UNSOLICITED_WRITE_RECV;
+	if (loop_release() < 63)
+		g->inline_size = 32;
 }
 
 ParameterizedTestParameters(profile, device_tells_its_generation)

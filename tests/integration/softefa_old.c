@@ -51,7 +51,11 @@ Test(softefa_old, systems_rdma_core_is_found_or_there_is_none)
 
 static struct program {
 	char name[32];
-} programs[] = {{"softefa_verbs"}, {"core_data"}, {"core_cq"}, {"core_qp"}, {"core_status"}};
+} programs[] = {
+	{"softefa_verbs"}, {"core_cq"},     {"core_data"}, {"core_dev"},     {"core_kth"},
+	{"core_mr"},       {"core_post"},   {"core_peer"}, {"core_profile"}, {"core_qp"},
+	{"core_release"},  {"core_status"}, {"core_ud"},   {"core_wait"},    {"core_xfer"},
+};
 
 ParameterizedTestParameters(softefa_old, tests_pass_with_the_systems_rdma_core)
 {

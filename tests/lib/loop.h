@@ -13,7 +13,7 @@ enum {
 	LOOP_BYTES = 1 << 20,    /* of buf; A's half, then B's */
 	LOOP_B = LOOP_BYTES / 2, /* offset of B's half */
 	LOOP_QKEY = 0x11110000,
-	LOOP_WAIT_MS = 20000, /* longer than any retry of a healthy adapter */
+	LOOP_WAIT_MS = 60000, /* longer than any retry, and than a GiB takes on a busy machine */
 };
 
 struct loop_attr {
@@ -50,7 +50,13 @@ void loop_need(struct srd_dev *dev, uint32_t caps);
 void loop_init(struct loop *l, const struct loop_attr *attr);
 void loop_fini(struct loop *l);
 
-/* The kind of the CQs of the loop, by LOOP_CQ: "direct", "classic", or neither. */
+/* The release of rdma-core that libsrd found, by the name of libefa's file; INT_MAX: no number. */
+int loop_release(void);
+
+/*
+ * The kind of the CQs of the loop, by LOOP_CQ: "direct", "classic", or neither. Before release 59,
+ * direct ones are asked for in vain: they are plain.
+ */
 bool loop_direct(void);
 bool loop_classic(void);
 
