@@ -70,6 +70,21 @@ section() { awk -v name="$1" '/^\.Sh/ { here = $0 == ".Sh " name } here && /^\.I
 letters_help() { sed -n 's/^ *\(-[a-z]\), --.*/\1/p' <<<"$help"; }
 letters_page() { grep '^\.It Fl' "$1" | grep -oE 'Fl [a-z]( |$)' | sed 's/Fl \(.\).*/-\1/'; }
 
+# "--port 1 to 65535": what stands as [1..65535] in --help, and in the page under ".It Fl Fl port".
+ranges_help() { sed -nE 's/^ *(-[a-z], )?(--[a-z-]*) .*\[([0-9KMG]+)\.\.([0-9KMG]+)\].*/\2 \3 to \4/p' <<<"$help"; }
+ranges_page() {
+	awk '/^\.It/ { name = $2 $3 == "FlFl" ? "--" $4 : "" }
+		name && match($0, /[0-9]+[KMG]? to [0-9]+[KMG]?/) { print name, substr($0, RSTART, RLENGTH) }' "$1"
+}
+# A page may leave a range out, but not have another one.
+check_ranges() {
+	local wrong
+
+	wrong=$(comm -13 <(ranges_help | sort) <(ranges_page "$1" | sort) | grep -wFf <(ranges_help | sed 's/ .*//')) || return 0
+	printf 'manual: ranges that --help has not:\n%s\n' "$wrong"
+	bad=1
+}
+
 check_softefa() {
 	local page=$1
 
@@ -92,6 +107,7 @@ check() {
 		check_softefa "$page"
 	else
 		compare letters "none$(letters_help)" "none$(letters_page "$page")"
+		check_ranges "$page"
 	fi
 	if command -v mandoc >/dev/null; then
 		mandoc -T lint -W warning "$page" || bad=1
