@@ -48,11 +48,12 @@ struct net_rail_group {
 
 /*
  * Group the @n EFAs of @efas (at most NET_MAX_EFAS; @ngpus at most NET_MAX_GPUS), each into exactly
- * one of at most @n groups in @out, which has room for @n; groups are in the order of their rails
- * 0. @max_rails: 0, or 1 ... NET_MAX_RAILS to have
- * groups of that size as far as the EFAs of a NUMA node allow, whatever GPUs there are: EFAs of
- * one switch are divided evenly, and switches with fewer EFAs are joined. Returns the number of
- * groups.
+ * one of at most @n groups in @out, which has room for @n; groups are in the order of their first
+ * EFAs. Returns how many there are.
+ *
+ * @max_rails: 0 for what is said above, or 1 ... NET_MAX_RAILS to have groups of that size as far
+ * as the EFAs of a NUMA node allow, whatever GPUs there are: EFAs of one switch are divided evenly,
+ * and switches with fewer EFAs are joined.
  */
 int net_rails_group(const struct net_efa *efas, int n, const struct srd_pci *gpus, int ngpus,
 		    int max_rails, struct net_rail_group *out);

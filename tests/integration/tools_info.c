@@ -230,7 +230,8 @@ Test(tools_info, variables_are_those_that_the_libraries_read)
 	     "assert found == names and len(names) > 4, (sorted(found ^ names), sorted(names))\n"
 	     "for e in j['environment']:\n"
 	     "    assert e['type'] in ('integer', 'choice', 'string'), e\n"
-	     "    assert e['text'] and e['limits'] and e['set'] is None, e\n");
+	     "    assert e['text'] and e['limits'], e\n"
+	     "    assert e['set'] == os.environ.get(e['name']), e\n");
 }
 
 Test(tools_info, variable_that_is_set_is_shown_so)
