@@ -30,7 +30,7 @@ defs    = $(if $(SAN),,-Wl$(comma)-z$(comma)defs)
 objs    = $(patsubst %.c,$(O)/obj/%.o,$(wildcard $(1)))
 progs   = $(patsubst tests/$(1)/%.c,$(O)/$(1)/%,$(wildcard tests/$(1)/*.c))
 archive = @echo "  AR    $@"; mkdir -p $(@D); rm -f $@; $(AR) rcs $@ $^
-link    = @echo "  LINK  $@"; mkdir -p $(@D); $(CC) $(LDFLAGS) -o $@ $(1) $(filter %.o %.a,$^) $(2) -ldl -lpthread
+link    = @echo "  LINK  $@"; mkdir -p $(@D); $(CC) $(LDFLAGS) -o $@ $(1) $(filter %.o,$^) $(filter %.a,$^) $(2) -ldl -lpthread
 
 core    := $(call objs,core/*.c)
 plugin  := $(call objs,plugin/*.c)
@@ -107,9 +107,11 @@ $(O)/examples/%: $(O)/obj/examples/%.o $(O)/libsrd.a
 	$(call link,$(rpath))
 $(O)/integration/examples: | $(examples) $(O)/softefa $(O)/libsoftefa.so
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/tools_*.c)): | $(srd_tools:%=$(O)/%) $(O)/softefa $(O)/libsoftefa.so
-$(O)/obj/tests/unit/%.o: override CPPFLAGS += -Itools
+$(O)/obj/tests/unit/%.o $(O)/obj/tests/fuzz/%.o: override CPPFLAGS += -Itools
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/plugin*.c)): | $(O)/libnccl-net-efa.so
 $(O)/unit/tools_payload: $(O)/obj/tools/netbench/reduce.o
+$(O)/unit/tools_content: $(O)/obj/tools/srd-bw/content.o
+$(O)/fuzz/tools_bw: $(patsubst %,$(O)/obj/tools/srd-bw/%.o,wire plan)
 $(O)/obj/tests/lib/%.o: override CPPFLAGS += -DFIXTURES='"$(CURDIR)/tests/fixtures"'
 # For tests only; softefa.a is the adapter without what stands before the C library.
 $(O)/test/lib.a: $(call objs,tests/lib/*.c) $(host)
