@@ -279,5 +279,5 @@ Test(examples, quickstart_says_what_the_device_lacks)
 
 	run_all("--profile efa0", &line, 1, codes);
 	expect_codes(codes, 1, 1);
-	cr_assert(cmd_says(&cmd, "srd ERROR efa_0: QP refused: operations"), "%s", cmd.out);
+	cr_assert(cmd_says(&cmd, "srd ERROR efa_0: QP refused: RDMA write"), "%s", cmd.out);
 }
