@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "comm.h"
@@ -13,6 +14,7 @@
 #include "log.h"
 #include "mem.h"
 #include "mrcache.h"
+#include "order.h"
 #include "p2p.h"
 #include "param.h"
 
@@ -49,13 +51,27 @@ static enum nccl_net_result comm_result(int rc)
 static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER;
 static int inits; /* not finalized yet */
 
-enum nccl_net_result net_init(nccl_net_log_fn log)
+/* @tuner: NCCL 2.26 and later, which take the tuner of the net plugin's library. */
+static void start(nccl_net_log_fn log, bool tuner)
 {
 	pthread_mutex_lock(&life);
 	net_log_to(log);
 	inits++;
-	net_devs_find();
+	if (net_devs_find())
+		net_order_init(tuner);
 	pthread_mutex_unlock(&life);
+}
+
+enum nccl_net_result net_init(nccl_net_log_fn log)
+{
+	start(log, false);
+	return NCCL_NET_OK;
+}
+
+enum nccl_net_result net_init_prof(nccl_net_log_fn log, nccl_net_profiler_fn profiler)
+{
+	(void)profiler;
+	start(log, true);
 	return NCCL_NET_OK;
 }
 
@@ -262,9 +278,8 @@ enum nccl_net_result net_init_ctx(void **ctx, uint64_t comm_id, struct nccl_net_
 {
 	(void)comm_id;
 	(void)config;
-	(void)profiler;
 	*ctx = &context;
-	return net_init(log);
+	return net_init_prof(log, profiler);
 }
 
 enum nccl_net_result net_finalize_ctx(void *ctx)

@@ -42,6 +42,7 @@ enum nccl_net_result net_close_listen(void *listen_comm);
 
 enum nccl_net_result net_init_ctx(void **ctx, uint64_t comm_id, struct nccl_net_config *config,
 				  nccl_net_log_fn log, nccl_net_profiler_fn profiler);
+enum nccl_net_result net_init_prof(nccl_net_log_fn log, nccl_net_profiler_fn profiler);
 enum nccl_net_result net_finalize_ctx(void *ctx);
 enum nccl_net_result net_listen_ctx(void *ctx, int dev, void *handle, void **listen_comm);
 enum nccl_net_result net_connect_ctx(void *ctx, int dev, void *handle, void **send_comm,

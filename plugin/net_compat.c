@@ -69,12 +69,6 @@ NET_EXPORT const struct nccl_net_v11 ncclNetPlugin_v11 = {
 
 /* ---- version 10: no context; the profiler is given to init, the config to connect ---- */
 
-static enum nccl_net_result init_v10(nccl_net_log_fn log, nccl_net_profiler_fn profiler)
-{
-	(void)profiler;
-	return net_init(log);
-}
-
 static enum nccl_net_result properties_v9(int dev, struct nccl_net_props_v9 *props)
 {
 	struct nccl_net_props_v12 p;
@@ -98,7 +92,7 @@ NET_EXPORT const struct nccl_net_v10 ncclNetPlugin_v10 = {
 	NET_TABLE_V6,
 	.reg_mr = net_reg_mr,
 	.accept = net_accept_dev,
-	.init = init_v10,
+	.init = net_init_prof,
 	.get_properties = properties_v9,
 	.listen = net_listen_on,
 	.connect = connect_v10,

@@ -21,6 +21,10 @@ static const struct srd_env table[] = {
 	 .choices = "auto|read|cuda|off",
 	 .text = "how data become visible to a GPU: by an RDMA read of the NIC, or by CUDA; auto: "
 		 "by a read where the NIC can"},
+	{"NCCL_EFA_IN_ORDER", SRD_ENV_CHOICE, offsetof(struct net_param, in_order), .def = "auto",
+	 .choices = "auto|yes|no",
+	 .text = "whether NCCL may use LL and LL128 between nodes; auto: as the NIC says, which "
+		 "must be the same for all ranks"},
 	{"NCCL_EFA_MIN_STRIPE", SRD_ENV_INT, offsetof(struct net_param, min_stripe),
 	 .def = "131072", .min = 4096, .max = 1 << 30,
 	 .text = "bytes of a message that each rail gets at least"},
@@ -30,6 +34,10 @@ static const struct srd_env table[] = {
 	{"NCCL_EFA_RAILS", SRD_ENV_INT, offsetof(struct net_param, rails), .def = "0", .min = 0,
 	 .max = NET_MAX_RAILS,
 	 .text = "EFA functions of one NCCL device; 0: by their distance to the GPUs"},
+	{"NCCL_EFA_SET_NCCL_ENV", SRD_ENV_INT, offsetof(struct net_param, set_nccl_env), .def = "1",
+	 .min = 0, .max = 1,
+	 .text = "1: NCCL_* variables that must have a value here get it at init, unless they are "
+		 "set; 0: none is set"},
 };
 
 static void load(void)

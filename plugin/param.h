@@ -8,12 +8,17 @@
 /* How writes to memory of a GPU become visible to it. */
 enum net_flush_mode { NET_FLUSH_AUTO, NET_FLUSH_READ, NET_FLUSH_CUDA, NET_FLUSH_OFF };
 
+/* Does the NIC place aligned 128 bytes in order? */
+enum net_in_order { NET_IN_ORDER_AUTO, NET_IN_ORDER_YES, NET_IN_ORDER_NO };
+
 struct net_param {
 	int64_t connect_timeout_s; /* 0: none */
 	int64_t min_stripe;        /* bytes */
 	int64_t rails;             /* 0: by topology */
 	int64_t dmabuf, mr_cache;  /* 0 or 1 */
 	int64_t flush;             /* enum net_flush_mode */
+	int64_t in_order;          /* enum net_in_order */
+	int64_t set_nccl_env;      /* 0 or 1 */
 };
 
 /* Read once, by the first caller. */

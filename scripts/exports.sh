@@ -22,7 +22,7 @@ needs() { readelf -d "$build/$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
 system='libc\.so\.6|libdl\.so\.2|libpthread\.so\.0|ld-linux.*|lib(asan|ubsan|tsan)\.so\..*'
 interposed='open(at)?(64)?|__open(at)?(64)?_2|l?stat|fstat(at)?|f?stat64|fstatat64|__[lf]?xstat(at)?|__f?xstat64|access|ioctl|close(_range|from)?|dup[23]|write|socket'
 
-strangers libnccl-net-efa.so exports 'ncclNetPlugin_v([6-9]|1[0-2])' < <(exports libnccl-net-efa.so)
+strangers libnccl-net-efa.so exports 'ncclNetPlugin_v([6-9]|1[0-2])|ncclTunerPlugin_v[3-6]' < <(exports libnccl-net-efa.so)
 # The functions of the installed headers: those that a line begins to declare.
 declared=$(sed -nE '/^(static|typedef)/d; s/^[a-z].*[ *](srd_[a-z0-9_]+)\(.*/\1/p' include/srd{,_cuda,_topo}.h)
 strangers libsrd.so exports "SRD_0|${declared//$'\n'/|}" < <(exports libsrd.so)
@@ -36,5 +36,8 @@ for lib in libnccl-net-efa.so libsrd.so libsoftefa.so; do
 done
 for v in 6 7 8 9 10 11 12; do
 	exports libnccl-net-efa.so | grep -qx "ncclNetPlugin_v$v" || { echo "libnccl-net-efa.so lacks ncclNetPlugin_v$v"; bad=1; }
+done
+for v in 3 4 5 6; do
+	exports libnccl-net-efa.so | grep -qx "ncclTunerPlugin_v$v" || { echo "libnccl-net-efa.so lacks ncclTunerPlugin_v$v"; bad=1; }
 done
 exit $bad

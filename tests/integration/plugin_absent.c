@@ -23,7 +23,9 @@ Test(library, exports_the_tables_of_its_versions_and_nothing_else)
 		" awk '{print $3}' | grep -vE '^__(odr_)?(asan|ubsan|tsan)' | sort | tr '\\n' ' '");
 	cr_assert(zero(int, c.code), "%s", c.out);
 	need(!strcmp(c.out, "ncclNetPlugin_v10 ncclNetPlugin_v11 ncclNetPlugin_v12 "
-			    "ncclNetPlugin_v6 ncclNetPlugin_v7 ncclNetPlugin_v8 ncclNetPlugin_v9 "),
+			    "ncclNetPlugin_v6 ncclNetPlugin_v7 ncclNetPlugin_v8 ncclNetPlugin_v9 "
+			    "ncclTunerPlugin_v3 ncclTunerPlugin_v4 ncclTunerPlugin_v5 "
+			    "ncclTunerPlugin_v6 "),
 	     "%s", c.out);
 }
 
