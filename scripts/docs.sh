@@ -37,7 +37,7 @@ for v in $(grep -oE '"SRD_[A-Z_]+"' core/settings.c | tr -d '"'); do
 done
 ! command -v mandoc >/dev/null || mandoc -T lint -W warning $page || bad=1
 
-# ---- the map has all names, in order, an answer for each, and only what exists
+# ---- the map has all names of both sides, those of Python in order, an answer for each, and only what exists
 same "$map does not have the names of tests/fixtures/efa-python-names, in order" \
 	"$(sed -n 's/^| `\(efa[^`]*\)` |.*/\1/p' $map)" "$(cat tests/fixtures/efa-python-names)"
 sed 's/\\|//g' $map | awk -F '|' '/^\|/ && (NF != 4 || $2 !~ /[^ ]/ || $3 !~ /[^ ]/) { print; n++ } END { exit n != 0 }' ||
@@ -47,6 +47,9 @@ while read -r name; do
 	grep -qrE "\b$pattern" "${headers[@]}" "$rdma_core/include/infiniband" ||
 		fail "$map: no header has $name"
 done < <(grep -ohE '\b(srd|SRD|ibv|IBV|efadv)_[A-Za-z0-9_]+\*?' $map | grep -vx srd_cuda | sort -u)
+while read -r name; do
+	grep -q "\b$name\b" $map || fail "$map does not have $name()"
+done < <(sed -nE '/^typedef/d; s/^[a-z].*[ *](srd_[a-z0-9_]+)\(.*/\1/p' "${headers[@]}")
 while read -r parameter function; do
 	grep -qw "$parameter" <<<"$(declared "$function")" || fail "$map: $function() has no parameter $parameter"
 done < <(sed -nE 's/.*`([a-z]+)`( and `[a-z]+`)? of `(srd_[a-z_]+)\(\)`.*/\1 \3/p' $map | sort -u)
