@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cm.h"
+#include "config.h"
 #include "engine.h"
 #include "log.h"
 #include "param.h"
@@ -148,6 +149,8 @@ static void find(void)
 		add(f, &f->group[i]);
 	free(f);
 	say_what_was_found(n);
+	if (ndevs)
+		net_config_say();
 }
 
 int net_devs_find(void)
@@ -208,6 +211,8 @@ int net_dev_open(struct net_dev *dev)
 		rc = open_locked(dev);
 		if (rc)
 			close_locked(dev);
+		else
+			net_config_say_dev(dev);
 	}
 	pthread_mutex_unlock(&dev->lock);
 	return rc;

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Lines about what is in effect. */
+#include "config.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "mem.h"
+#include "order.h"
+#include "param.h"
+#include "proto.h"
+#include "srd_env.h"
+
+/* A line under construction; what does not fit is cut off. */
+struct text {
+	char buf[768];
+	size_t len;
+};
+
+static void add(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void add(struct text *t, const char *fmt, ...)
+{
+	size_t room = sizeof(t->buf) - t->len;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(t->buf + t->len, room, fmt, ap);
+	va_end(ap);
+	t->len += n < 0 ? 0 : (size_t)n < room ? (size_t)n : room - 1;
+}
+
+static void say_params(void)
+{
+	struct text t = {.len = 0};
+	size_t n;
+	const struct srd_env *env = srd_env_plugin(&n);
+
+	for (const struct srd_env *end = env + n; env < end; env++)
+		if (getenv(env->name))
+			add(&t, " %s=%s", env->name, getenv(env->name));
+	if (t.len)
+		net_log(NCCL_NET_LOG_INFO, NCCL_NET_SUBSYS_INIT | NCCL_NET_SUBSYS_ENV, __func__,
+			"NET/EFA: set by the environment:%s", t.buf);
+}
+
+void net_config_say(void)
+{
+	struct srd_lib_info lib;
+
+	say_params();
+	if (srd_lib_query(&lib) == 0)
+		net_info("NET/EFA: rdma-core %s, %s, %s", lib.rdma_core[0] ? lib.rdma_core : "?",
+			 lib.ibverbs[0] ? lib.ibverbs : "libibverbs",
+			 lib.efa[0] ? lib.efa : "libefa");
+}
+
+static const char *memory(int support)
+{
+	if (support & NCCL_NET_PTR_DMABUF)
+		return "host and GPU (dma-buf)";
+	return support & NCCL_NET_PTR_CUDA ? "host and GPU (peer-memory module)" : "host";
+}
+
+static const char *flush(const struct net_dev *dev)
+{
+	enum net_flush_mode mode = (enum net_flush_mode)net_param()->flush;
+
+	if (mode == NET_FLUSH_OFF)
+		return "off";
+	if (mode == NET_FLUSH_CUDA)
+		return "by CUDA";
+	for (int i = 0; i < dev->nrails; i++)
+		if (!(dev->nic[i].dev.attr.caps & SRD_CAP_RDMA_READ))
+			return "by CUDA";
+	return "by read";
+}
+
+void net_config_say_dev(const struct net_dev *dev)
+{
+	const struct net_param *param = net_param();
+	int support = net_mem_support();
+	struct text t = {.len = 0};
+
+	add(&t, "%s is", dev->name);
+	for (int i = 0; i < dev->nrails; i++)
+		add(&t, "%s %s", i ? "," : "", dev->nic[i].name);
+	add(&t, ", %u Gb/s", dev->speed_mbps / 1000);
+	add(&t, "; RDMA write%s", dev->caps & PROTO_CAP_UNSOLICITED ? ", unsolicited" : "");
+	add(&t, "; memory of %s", memory(support));
+	if (support & NCCL_NET_PTR_CUDA)
+		add(&t, ", flushed %s", flush(dev));
+	add(&t, ", registrations %s", param->mr_cache ? "shared" : "not shared");
+	if (dev->nrails > 1)
+		add(&t, "; stripes from %lld bytes", (long long)param->min_stripe);
+	add(&t, "; LL and LL128 %s", net_order_kept() ? "allowed" : "forbidden");
+	net_info("NET/EFA: %s", t.buf);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Parameters from the environment, and the lines that say what is in effect. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../cuda/fake.h"
+#include "../lib/link.h"
+#include "../lib/need.h"
+#include "srd_env.h"
+
+/* ---- parameters ---- */
+
+Test(config, table_is_sorted_and_says_what_each_is_for)
+{
+	size_t n;
+	const struct srd_env *env = srd_env_plugin(&n);
+
+	cr_assert(gt(sz, n, 0));
+	for (size_t i = 0; i < n; i++) {
+		need(!strncmp(env[i].name, "NCCL_EFA_", 9), "%s", env[i].name);
+		need(!i || strcmp(env[i - 1].name, env[i].name) < 0, "%s", env[i].name);
+		need(env[i].text && strlen(env[i].text) > 10, "%s", env[i].name);
+		need(env[i].type != SRD_ENV_INT || env[i].min < env[i].max, "%s", env[i].name);
+	}
+}
+
+enum { PARAMS = 64 };
+
+struct param {
+	char name[48], limits[128], def[64];
+};
+
+/* Of each that has limits. */
+ParameterizedTestParameters(config, senseless_value_is_one_warning_and_the_default)
+{
+	static struct param params[PARAMS];
+	size_t n, used = 0;
+	const struct srd_env *env = srd_env_plugin(&n);
+
+	for (size_t i = 0; i < n && used < PARAMS; i++) {
+		struct param *p = &params[used];
+
+		if (env[i].type == SRD_ENV_STRING)
+			continue;
+		snprintf(p->name, sizeof(p->name), "%s", env[i].name);
+		snprintf(p->def, sizeof(p->def), "using %s", env[i].def);
+		srd_env_limits(&env[i], p->limits, sizeof(p->limits));
+		used++;
+	}
+	return cr_make_param_array(struct param, params, used);
+}
+
+ParameterizedTest(struct param *param, config, senseless_value_is_one_warning_and_the_default)
+{
+	struct plug p;
+	struct link l;
+
+	setenv(param->name, "-7x", 1);
+	plug_open(&p, 0);
+	link_open(&l, &p, 0, 0);
+	link_message(&l, 100000, 1);
+	cr_assert(eq(int, plug_warned(), 1), "%s", plug_warning());
+	for (const char *const *s =
+		     (const char *[]){param->name, "-7x", param->limits, param->def, NULL};
+	     *s; s++)
+		need(strstr(plug_warning(), *s), "no \"%s\" in: %s", *s, plug_warning());
+	plug_forget();
+	link_close(&l);
+	plug_close(&p);
+}
+
+Test(config, what_the_environment_sets_is_listed)
+{
+	struct plug p;
+
+	setenv("NCCL_EFA_CONNECT_TIMEOUT", "77", 1);
+	setenv("NCCL_EFA_MR_CACHE", "0", 1);
+	unsetenv("NCCL_EFA_FLUSH");
+	plug_open(&p, 0);
+	cr_assert(plug_said("NCCL_EFA_CONNECT_TIMEOUT=77"));
+	cr_assert(plug_said("NCCL_EFA_MR_CACHE=0"));
+	cr_assert(not(plug_said("NCCL_EFA_FLUSH")));
+	plug_close(&p);
+}
+
+/* ---- what is in effect ---- */
+
+Test(config, libraries_in_use_are_named_with_their_files)
+{
+	struct plug p;
+
+	plug_open(&p, 0);
+	need(plug_said("rdma-core "), "no release");
+	need(plug_said("/libibverbs.so") && plug_said("/libefa.so"), "no files");
+	plug_close(&p);
+}
+
+/* What changes the line of a device, and what is in it then. */
+struct effect {
+	char env[40], softefa[16];
+	bool cuda, dmabuf;
+	char says[5][64];
+};
+
+ParameterizedTestParameters(config, device_that_is_opened_says_what_is_in_effect)
+{
+	static struct effect effects[] = {
+		{"",
+		 "",
+		 false,
+		 false,
+		 {"efa_0 is efa_0,", "Gb/s; RDMA write", "memory of host, registrations shared",
+		  "LL and LL128 forbidden"}},
+		{"", "caps=0x7f", false, false, {"LL and LL128 allowed"}},
+		{"NCCL_EFA_IN_ORDER=yes", "", false, false, {"LL and LL128 allowed"}},
+		{"NCCL_EFA_MR_CACHE=0", "", false, false, {"registrations not shared"}},
+		{"NCCL_EFA_RAILS=2",
+		 "",
+		 false,
+		 false,
+		 {"efa_0+1 is efa_0, efa_1,", "stripes from 131072 bytes"}},
+		{"", "", true, true, {"memory of host and GPU (dma-buf), flushed by read"}},
+		{"", "", true, false, {"host and GPU (peer-memory module), flushed by read"}},
+		{"NCCL_EFA_DMABUF=0", "", true, true, {"host and GPU (peer-memory module)"}},
+		{"NCCL_EFA_FLUSH=cuda", "", true, true, {"flushed by CUDA"}},
+		{"NCCL_EFA_FLUSH=off", "", true, true, {"flushed off"}},
+		{"", "caps=0x6e", true, true, {"flushed by CUDA"}},
+	};
+
+	return cr_make_param_array(struct effect, effects, sizeof(effects) / sizeof(effects[0]));
+}
+
+ParameterizedTest(struct effect *e, config, device_that_is_opened_says_what_is_in_effect)
+{
+	struct plug p;
+	struct link l;
+
+	unsetenv("NCCL_EFA_RAILS");
+	if (e->env[0])
+		putenv(e->env);
+	if (e->softefa[0])
+		plug_softefa(e->softefa);
+	if (e->cuda)
+		fake_cuda_load()->dmabuf = e->dmabuf;
+	plug_open(&p, 0);
+	link_open(&l, &p, 0, 0);
+	for (int i = 0; i < 5; i++)
+		if (e->says[i][0])
+			need(plug_said(e->says[i]), "no \"%s\", the last: %s", e->says[i],
+			     plug_info());
+	link_close(&l);
+	plug_close(&p);
+}
+
+Test(config, device_says_it_once)
+{
+	struct plug p;
+	struct link a, b;
+
+	plug_open(&p, 0);
+	link_open(&a, &p, 0, 0);
+	cr_assert(plug_said("registrations shared"));
+	plug_forget();
+	link_open(&b, &p, 0, 0);
+	cr_assert(zero(int, plug_informed()), "%s", plug_info());
+	link_close(&a);
+	link_close(&b);
+	plug_close(&p);
+}
