@@ -79,8 +79,7 @@ static void open_device(struct pingpong *p)
 
 static void open_queues(struct pingpong *p)
 {
-	/* Room for a completion of all that can be posted: 128 sends and 128 receives by default.
-	 */
+	/* Room for completions of all that is posted: 128 sends and receives are the default. */
 	struct srd_cq_attr cq = {.cqe = 1024};
 	struct srd_qp_attr qp = {.send_cq = &p->cq, .recv_cq = &p->cq};
 
@@ -178,6 +177,7 @@ static void take(struct pingpong *p, const struct srd_wc *wc)
 	if (wc->wr_id == TO_SEND) {
 		p->sent++;
 	} else {
+		need(wc->byte_len == p->size ? 0 : -EMSGSIZE, "message");
 		p->received++;
 		p->slot = wc->wr_id;
 	}
@@ -203,7 +203,7 @@ static void await(struct pingpong *p, uint64_t sent, uint64_t received)
 	}
 }
 
-/* What differs from round to round and between the directions shows. */
+/* No two messages are the same: a wrong one shows. */
 static void compare(const struct pingpong *p, uint64_t key)
 {
 	size_t first = 0, wrong;
@@ -280,11 +280,9 @@ int main(int argc, char **argv)
 		.count = sizeof(rows) / sizeof(rows[0]),
 		.operands = 1,
 		.intro = "usage: srd-pingpong [options] [HOST]\n"
-			 "A message to HOST and back, again and again. Without HOST: wait for one "
-			 "that "
-			 "does so.\n\n",
-		.notes = "\nThe server does as its client wants: its own --size and --iters mean "
-			 "nothing.\n",
+			 "A message to HOST and back, again and again. Without HOST: be a "
+			 "server.\n\n",
+		.notes = "\nA server takes --size and --iters from its client.\n",
 	};
 	struct pingpong p = {.tcp.fd = -1};
 	int rc;
