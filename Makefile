@@ -218,7 +218,7 @@ PREFIX ?= /usr/local
 dest    = $(DESTDIR)$(PREFIX)
 doc     = share/doc/nccl-net-efa/examples
 # Not of libsrd: NCCL's own, and what only parts of this project use.
-private = include/nccl_net_abi.h include/srd_env.h
+private = $(wildcard include/nccl_*.h) include/srd_env.h
 install: all $(O)/installed/libsrd.so $(O)/installed/libnccl-net-efa.so $(srd_tools:%=$(O)/installed/%) ## below PREFIX (/usr/local), in DESTDIR
 	$(Q)install -d $(addprefix $(dest)/,bin include lib/pkgconfig share/man/man1 share/man/man7 $(doc))
 	$(Q)install $(O)/softefa $(O)/netbench $(srd_tools:%=$(O)/installed/%) $(dest)/bin
