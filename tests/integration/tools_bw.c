@@ -98,6 +98,32 @@ Test(bw, a_message_longer_than_a_request_can_be_goes_in_several)
 	pair_expect_says(&cmd, "\n5242880,28,");
 }
 
+struct preset {
+	char op[16];
+	unsigned long last;
+};
+
+ParameterizedTestParameters(bw, presets)
+{
+	static struct preset presets[] = {{"write", 8 << 20}, {"send", 8 << 10}};
+
+	return cr_make_param_array(struct preset, presets, 2);
+}
+
+ParameterizedTest(struct preset *p, bw, presets)
+{
+	char client[48], truth[200];
+
+	snprintf(client, sizeof(client), "--op %s -n 5 --json", p->op);
+	snprintf(truth, sizeof(truth),
+		 JSON("s = [r['size_bytes'] for r in j['rows']]\n"
+		      "assert s == [2**i for i in range(3, len(s) + 3)] and s[-1] == %lu, s\n"),
+		 p->last);
+	run((struct pair){.client = client, .after = truth});
+	pair_expect(&cmd, 0, 0);
+	expect_true();
+}
+
 Test(bw, rails_are_those_that_are_named)
 {
 	run((struct pair){.server = "--rails efa_3,efa_1",

@@ -17,8 +17,9 @@
 
 static const struct option_row rows[] = {
 	{"op", 'o', OPTION_STRING, "OP", AT(op), 0, 0, "write", "write, write-imm, read or send"},
-	{"size", 's', OPTION_STRING, "SIZES", AT(size), 0, 0, "8:8M",
-	 "bytes of a message: 64K, a list 8,4K,1M, or a range 8:1G by factors of 2"},
+	{"size", 's', OPTION_STRING, "SIZES", AT(size), 0, 0, NULL,
+	 "bytes of a message: 64K, a list 8,4K,1M, or a range 8:1G by factors of 2 (default "
+	 "8:8M; of send 8:8K)"},
 	{"window", 'w', OPTION_NUMBER, "N", AT(window), 1, BW_MAX_WINDOW, "64",
 	 "requests outstanding per queue pair"},
 	{"rails", 'r', OPTION_STRING, "RAILS", AT(rails), 0, 0, NULL,
@@ -157,6 +158,8 @@ static int settle(struct bw_options *opt)
 		say("--op %s: must be write, write-imm, read or send", opt->op);
 		return -EINVAL;
 	}
+	if (!opt->size)
+		opt->size = opt->plan.op == BW_SEND ? "8:8K" : "8:8M";
 	opt->plan.window = (uint32_t)opt->window;
 	opt->plan.qps = (uint32_t)opt->qps;
 	opt->plan.bidirectional = opt->bidirectional;
