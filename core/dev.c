@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "efadv_compat.h"
 #include "libs.h"
@@ -173,8 +174,22 @@ static int query_attr(struct ibv_context *ctx, struct srd_dev_attr *attr)
 	return 0;
 }
 
+/* After a @node that it may not open libibverbs looks for others, and reports how that ended. */
+static int open_listed(struct ibv_device *dev, const char *node, struct ibv_context **out)
+{
+	int err;
+
+	errno = 0;
+	*out = srd_ibv.open_device(dev);
+	if (*out)
+		return 0;
+	err = errno ? errno : EIO;
+	return access(node, R_OK | W_OK) ? -errno : -err;
+}
+
 static int open_named(const char *name, struct ibv_context **out)
 {
+	char node[IBV_SYSFS_NAME_MAX + 16] = "";
 	struct srd_dev_info info;
 	struct ibv_device **list;
 	int n, rc = -ENODEV;
@@ -192,16 +207,15 @@ static int open_named(const char *name, struct ibv_context **out)
 		describe(list[i], &info);
 		if (!info.is_efa)
 			break;
-		errno = 0;
-		*out = srd_ibv.open_device(list[i]);
-		rc = *out ? 0 : errno ? -errno : -EIO;
+		snprintf(node, sizeof(node), "/dev/infiniband/%s", list[i]->dev_name);
+		rc = open_listed(list[i], node, out);
 		break;
 	}
 	srd_ibv.free_device_list(list);
 	if (rc == -ENODEV)
 		srd_err("%s: no such EFA device", name);
 	else if (rc)
-		srd_err("%s: ibv_open_device: %s (%d)", name, strerror(-rc), -rc);
+		srd_err("%s: ibv_open_device: %s (%d): %s", name, strerror(-rc), -rc, node);
 	return rc;
 }
 

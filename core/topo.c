@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 enum { VENDOR_NVIDIA = 0x10de, CLASS_VGA = 0x0300, CLASS_3D = 0x0302 };
+enum { VENDOR_AMAZON = 0x1d0f, DEVICE_EFA = 0xefa0 };
 
 /* ---- files ---- */
 
@@ -234,6 +235,11 @@ static bool is_gpu(const struct srd_pci *pci)
 	return pci->vendor == VENDOR_NVIDIA && (class == CLASS_VGA || class == CLASS_3D);
 }
 
+static bool is_efa(const struct srd_pci *pci)
+{
+	return pci->vendor == VENDOR_AMAZON && (pci->device & ~0xf) == DEVICE_EFA;
+}
+
 /* Into @out, which holds @n in order and has room for @cap: what does not fit falls off its end. */
 static void insert(struct srd_pci *out, int n, int cap, const struct srd_pci *pci)
 {
@@ -248,7 +254,7 @@ static void insert(struct srd_pci *out, int n, int cap, const struct srd_pci *pc
 		out[i] = *pci;
 }
 
-int srd_pci_gpus(const char *root, struct srd_pci *out, int cap)
+static int list(const char *root, struct srd_pci *out, int cap, bool (*is)(const struct srd_pci *))
 {
 	char path[PATH_MAX];
 	struct srd_pci pci;
@@ -260,13 +266,23 @@ int srd_pci_gpus(const char *root, struct srd_pci *out, int cap)
 	if (!dir)
 		return 0;
 	while ((e = readdir(dir))) {
-		if (srd_pci_of_bus_id(root, e->d_name, &pci) || !is_gpu(&pci))
+		if (srd_pci_of_bus_id(root, e->d_name, &pci) || !is(&pci))
 			continue;
 		insert(out, found, cap, &pci);
 		found++;
 	}
 	closedir(dir);
 	return found;
+}
+
+int srd_pci_gpus(const char *root, struct srd_pci *out, int cap)
+{
+	return list(root, out, cap, is_gpu);
+}
+
+int srd_pci_efas(const char *root, struct srd_pci *out, int cap)
+{
+	return list(root, out, cap, is_efa);
 }
 
 /* ---- distances ---- */

@@ -47,6 +47,8 @@ int srd_pci_of_bus_id(const char *root, const char *bus_id, struct srd_pci *out)
  * shows none. CUDA_VISIBLE_DEVICES has no say in it.
  */
 int srd_pci_gpus(const char *root, struct srd_pci *out, int cap);
+/* The same of EFAs (vendor 0x1d0f, device 0xefa...), whether they can be used or not. */
+int srd_pci_efas(const char *root, struct srd_pci *out, int cap);
 
 /* strcmp() of PCI addresses: the same order on hosts of the same kind; unknown ones come last. */
 int srd_pci_cmp(const struct srd_pci *a, const struct srd_pci *b);

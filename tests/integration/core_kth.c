@@ -612,7 +612,7 @@ Test(kth, cuda_or_symbol_of_it_that_is_missing_is_named)
 /* ---- the list of the C library's calls ---- */
 
 /* These cannot fail, or what is lost then is nothing. */
-static const char harmless[] = " close dladdr dlerror fprintf getenv getrlimit lstat "
+static const char harmless[] = " access close dladdr dlerror fprintf getenv getrlimit lstat "
 			       "pthread_mutex_destroy pthread_mutex_lock "
 			       "pthread_mutex_unlock pthread_once qsort read readdir realpath "
 			       "secure_getenv snprintf stderr sysconf vsnprintf ";

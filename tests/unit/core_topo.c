@@ -162,6 +162,20 @@ Test(topo_p5, list_that_is_too_short_has_the_first_and_says_how_many)
 	cr_assert(eq(int, srd_pci_gpus(tree.root, NULL, 0), 8));
 }
 
+Test(topo_p5, efas_are_listed_though_nothing_drives_them)
+{
+	struct srd_pci efas[32];
+
+	tree_hide(&tree, "class/infiniband");
+	cr_assert(eq(int, srd_pci_efas(tree.root, efas, 32), 32));
+	same(efas[0].bus_id, "0000:4f:00.0");
+	same(efas[4].bus_id, "0000:60:00.0");
+	for (int i = 0; i < 32; i++)
+		cr_assert(eq(u16, efas[i].device, 0xefa1));
+	tree_hide(&tree, "bus");
+	cr_assert(zero(int, srd_pci_efas(tree.root, efas, 32)));
+}
+
 Test(topo_p5, hidden_gpus_are_not_listed)
 {
 	struct srd_pci gpus[8];
