@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "absent.h"
 #include "cm.h"
 #include "config.h"
 #include "engine.h"
@@ -44,7 +45,7 @@ static uint8_t wire_caps(const struct srd_dev_attr *attr)
 
 /* What is found on the host, before it is grouped. */
 struct found {
-	int n;
+	int n, unopened;
 	struct net_efa efa[NET_MAX_EFAS];
 	struct srd_dev_attr attr[NET_MAX_EFAS];
 	int ngpus;
@@ -61,6 +62,7 @@ static void look_at(struct found *f, const struct srd_dev_info *info)
 
 	if (srd_dev_open(&d, info->name)) {
 		net_info("NET/EFA: %s left out: %s", info->name, net_log_reason());
+		f->unopened++;
 		return;
 	}
 	f->attr[f->n] = d.attr;
@@ -109,27 +111,20 @@ static void add(const struct found *f, const struct net_rail_group *group)
 	devs[ndevs++] = dev;
 }
 
-static void say_what_was_found(int n)
+static void say_what_was_found(void)
 {
-	if (ndevs)
-		net_info("NET/EFA: %d devices, %s ... %s, %d EFA each, %u Gb/s, data by RDMA "
-			 "write%s",
-			 ndevs, devs[0]->name, devs[ndevs - 1]->name, devs[0]->nrails,
-			 devs[0]->speed_mbps / 1000,
-			 devs[0]->caps & PROTO_CAP_UNSOLICITED ? ", unsolicited" : "");
-	else if (n > 0)
-		net_info("NET/EFA: none of %d EFA devices can be used", n);
-	else if (n == 0)
-		net_info("NET/EFA: no EFA device on this host");
-	else
-		net_info("NET/EFA: no device can be looked for: %s", net_log_reason());
+	net_info("NET/EFA: %d devices, %s ... %s, %d EFA each, %u Gb/s, data by RDMA "
+		 "write%s",
+		 ndevs, devs[0]->name, devs[ndevs - 1]->name, devs[0]->nrails,
+		 devs[0]->speed_mbps / 1000,
+		 devs[0]->caps & PROTO_CAP_UNSOLICITED ? ", unsolicited" : "");
 }
 
 static void find(void)
 {
 	struct srd_dev_info info[NET_MAX_EFAS];
 	struct found *f = calloc(1, sizeof(*f));
-	int n;
+	int n, unopened;
 
 	if (!f) {
 		net_warn("NET/EFA: no memory to look for devices");
@@ -147,10 +142,14 @@ static void find(void)
 				     (int)net_param()->rails, f->group);
 	for (int i = 0; i < f->ngroups; i++)
 		add(f, &f->group[i]);
+	unopened = f->unopened;
 	free(f);
-	say_what_was_found(n);
-	if (ndevs)
-		net_config_say();
+	if (!ndevs) {
+		net_absent_say(n, unopened);
+		return;
+	}
+	say_what_was_found();
+	net_config_say();
 }
 
 int net_devs_find(void)

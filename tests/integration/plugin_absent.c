@@ -2,7 +2,11 @@
 /* The library itself, and hosts without EFA or without rdma-core. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +14,7 @@
 #include "../lib/cmd.h"
 #include "../lib/need.h"
 #include "../lib/plug.h"
+#include "../lib/tree.h"
 
 /* ---- the library ---- */
 
@@ -104,7 +109,7 @@ Test(absent, call_for_a_device_that_is_not_there_is_an_error)
 	plug_close(&p);
 }
 
-/* ---- without rdma-core ---- */
+/* ---- what cannot be loaded ---- */
 
 static const char *hidden; /* a library that cannot be found */
 
@@ -128,6 +133,126 @@ static void hide(const char *library)
 	hidden = library;
 	unsetenv("SRD_RDMA_CORE"); /* a directory without it is one more line */
 }
+
+/* ---- with EFAs that cannot be used ---- */
+
+/* What the plugin says when it finds none must be all @words, in one warning. */
+static void one_warning(const char *const *words)
+{
+	int64_t begin = now_ms();
+	struct plug p;
+
+	plug_load(&p, 0);
+	plug_init(&p);
+	cr_assert(zero(int, p.ndev));
+	cr_assert(lt(i64, now_ms() - begin, 5000), "NCCL waits");
+	cr_assert(eq(int, plug_warned(), 1));
+	for (; *words; words++)
+		need(strstr(plug_warning(), *words), "no \"%s\" in: %s", *words, plug_warning());
+	plug_forget();
+	plug_close(&p);
+}
+
+/* The instance has EFAs, the container does not: jobs must not go to sockets without a word. */
+Test(absent, efas_without_rdma_devices_are_one_warning)
+{
+	struct tree t;
+
+	tree_make(&t, "p5");
+	tree_hide(&t, "class/infiniband");
+	setenv("SYSFS_PATH", t.root, 1);
+	one_warning((const char *[]){"32 EFAs on the PCI bus, 0000:4f:00.0 the first",
+				     "no RDMA device", "kernel module", NULL});
+	tree_fini(&t);
+}
+
+Test(absent, efas_without_rdma_core_are_one_warning)
+{
+	struct tree t;
+
+	tree_make(&t, "p4d");
+	setenv("SYSFS_PATH", t.root, 1);
+	hide("libibverbs.so.1");
+	one_warning((const char *[]){"4 EFAs on the PCI bus", "libibverbs.so.1", NULL});
+	tree_fini(&t);
+}
+
+static int closed; /* errno of opening the devices */
+
+/* In the place of libc's, as dlopen(): libibverbs' calls come here, too. */
+static int open_or_fail(const char *name, const char *path, int flags, mode_t mode)
+{
+	int (*real)(const char *path, int flags, ...);
+	void *fn = dlsym(RTLD_NEXT, name);
+
+	if (closed && strncmp(path, "/dev/infiniband/", 16) == 0) {
+		errno = closed;
+		return -1;
+	}
+	memcpy(&real, &fn, sizeof(fn));
+	return real(path, flags, mode);
+}
+
+static mode_t mode_of(int flags, va_list *ap)
+{
+	return flags & (O_CREAT | __O_TMPFILE) ? va_arg(*ap, mode_t) : 0;
+}
+
+#define OPEN(name) \
+	__attribute__((visibility("default"))) int name(const char *path, int flags, ...) \
+	{ \
+		va_list ap; \
+		int fd; \
+\
+		va_start(ap, flags); \
+		fd = open_or_fail(#name, path, flags, mode_of(flags, &ap)); \
+		va_end(ap); \
+		return fd; \
+	}
+
+OPEN(open)
+OPEN(open64)
+
+__attribute__((visibility("default"))) int access(const char *path, int mode)
+{
+	int (*real)(const char *path, int mode);
+	void *fn = dlsym(RTLD_NEXT, "access");
+
+	if (closed && strncmp(path, "/dev/infiniband/", 16) == 0) {
+		errno = closed;
+		return -1;
+	}
+	memcpy(&real, &fn, sizeof(fn));
+	return real(path, mode);
+}
+
+struct refusal {
+	int err;
+	char says[32];
+};
+
+ParameterizedTestParameters(absent, efas_that_cannot_be_opened_are_one_warning)
+{
+	static struct refusal refusals[] = {{EACCES, "Permission denied (13)"},
+					    {ENOENT, "No such file or directory (2)"},
+					    {EPERM, "Operation not permitted (1)"}};
+
+	return cr_make_param_array(struct refusal, refusals, 3);
+}
+
+ParameterizedTest(struct refusal *r, absent, efas_that_cannot_be_opened_are_one_warning)
+{
+	struct plug p;
+
+	plug_load(&p, 0);
+	plug_softefa("log=0");
+	closed = r->err;
+	one_warning(
+		(const char *[]){"EFAs can be opened", r->says, "/dev/infiniband/uverbs", NULL});
+	host_net_close(&p.net);
+}
+
+/* ---- without rdma-core ---- */
 
 Test(absent, host_without_libibverbs_has_no_devices_and_one_line_names_it)
 {
