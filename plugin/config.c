@@ -12,7 +12,9 @@
 #include "order.h"
 #include "param.h"
 #include "proto.h"
+#include "rails.h"
 #include "srd_env.h"
+#include "srd_topo.h"
 
 /* A line under construction; what does not fit is cut off. */
 struct text {
@@ -80,6 +82,28 @@ static const char *flush(const struct net_dev *dev)
 	return "by read";
 }
 
+/* How far the nearest GPUs are, and which: what is far is slow. */
+static void add_gpus(struct text *t, const struct net_dev *dev)
+{
+	enum srd_dist nearest = SRD_DIST_UNKNOWN;
+	struct srd_pci nic, *gpu = calloc(NET_MAX_GPUS, sizeof(*gpu));
+	int n = gpu ? srd_pci_gpus(NULL, gpu, NET_MAX_GPUS) : 0;
+
+	if (srd_pci_of_dev(NULL, dev->nic[0].name, &nic))
+		n = 0;
+	if (n > NET_MAX_GPUS)
+		n = NET_MAX_GPUS;
+	for (int i = 0; i < n; i++)
+		if (srd_pci_dist(&nic, &gpu[i]) < nearest)
+			nearest = srd_pci_dist(&nic, &gpu[i]);
+	if (nearest < SRD_DIST_UNKNOWN)
+		add(t, "; %s to GPU", srd_dist_str(nearest));
+	for (int i = 0; i < n && nearest < SRD_DIST_UNKNOWN; i++)
+		if (srd_pci_dist(&nic, &gpu[i]) == nearest)
+			add(t, " %s", gpu[i].bus_id);
+	free(gpu);
+}
+
 void net_config_say_dev(const struct net_dev *dev)
 {
 	const struct net_param *param = net_param();
@@ -90,6 +114,7 @@ void net_config_say_dev(const struct net_dev *dev)
 	for (int i = 0; i < dev->nrails; i++)
 		add(&t, "%s %s", i ? "," : "", dev->nic[i].name);
 	add(&t, ", %u Gb/s", dev->speed_mbps / 1000);
+	add_gpus(&t, dev);
 	add(&t, "; RDMA write%s", dev->caps & PROTO_CAP_UNSOLICITED ? ", unsolicited" : "");
 	add(&t, "; memory of %s", memory(support));
 	if (support & NCCL_NET_PTR_CUDA)

@@ -10,6 +10,7 @@
 #include "../cuda/fake.h"
 #include "../lib/link.h"
 #include "../lib/need.h"
+#include "../lib/tree.h"
 #include "srd_env.h"
 
 /* ---- parameters ---- */
@@ -154,6 +155,33 @@ ParameterizedTest(struct effect *e, config, device_that_is_opened_says_what_is_i
 			     plug_info());
 	link_close(&l);
 	plug_close(&p);
+}
+
+/* Data that take the long way are slow, and nothing else shows it. */
+Test(config, device_says_how_far_the_nearest_gpus_are)
+{
+	const char *softefa = getenv("SYSFS_PATH");
+	struct tree tree;
+	struct plug p;
+	struct link l;
+
+	if (!softefa)
+		cr_skip("needs softefa");
+	tree_copy(&tree, softefa);
+	tree_add(&tree, "under pci0000:10 0 32.0x16\n"
+			"gpu - 0000:10:01.0 2330 32.0x16\n"
+			"gpu - 0000:10:02.0 2330 32.0x16\n"
+			"under pci0000:ca/0000:ca:01.0 1 32.0x16\n"
+			"gpu - 0000:cb:00.0 2330 -\n");
+	setenv("SYSFS_PATH", tree.root, 1);
+	setenv("NCCL_EFA_RAILS", "1", 1);
+	plug_open(&p, 0);
+	link_open(&l, &p, 0, 0);
+	need(plug_said("Gb/s; PHB to GPU 0000:10:01.0 0000:10:02.0; RDMA"), "the last: %s",
+	     plug_info());
+	link_close(&l);
+	plug_close(&p);
+	tree_fini(&tree);
 }
 
 Test(config, device_says_it_once)

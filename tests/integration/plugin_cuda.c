@@ -11,6 +11,7 @@
 
 #include "../cuda/fake.h"
 #include "../lib/bytes.h"
+#include "../lib/counters.h"
 #include "../lib/link.h"
 #include "../lib/need.h"
 
@@ -368,6 +369,58 @@ Test(cuda, same_gpu_range_registered_64_times_is_one_region)
 		plug_dereg(&r.plug, r.link.send, mh[i]);
 	}
 	plug_dereg(&r.plug, r.link.send, keep);
+	rig_close(&r);
+}
+
+/* How many pages can be registered one by one on a device that has room for few. */
+static int room_for(struct rig *r, uint8_t *at, bool gpu, enum way way)
+{
+	enum { MOST = 64 };
+	void *mh[MOST];
+	int n = 0;
+
+	for (; n < MOST; n++) {
+		uint8_t *page = at + n * 4096;
+		int fd = way == BY_FD ? export_of(page, 4096) : -1;
+		enum nccl_net_result rc;
+
+		if (!gpu)
+			rc = r->plug.net.reg_mr(&r->plug.net, r->link.send, page, 4096, HOST,
+						&mh[n]);
+		else if (way == BY_FD)
+			rc = try_fd(r, r->link.send, page, 4096, fd, 0, &mh[n]);
+		else
+			rc = try_address(r, r->link.send, page, 4096, &mh[n]);
+		if (fd >= 0)
+			close(fd);
+		if (rc)
+			break;
+	}
+	for (int i = 0; i < n; i++)
+		plug_dereg(&r->plug, r->link.send, mh[i]);
+	plug_forget();
+	return n;
+}
+
+/* No second mapping on the way, and none that stays when another way was tried before. */
+Test(cuda, gpu_buffer_is_one_region_whatever_the_way)
+{
+	struct rig r;
+	uint8_t *at;
+	int host;
+
+	plug_softefa("max_mr=24");
+	counters_apart();
+	rig_open(&r, 0);
+	at = fake_cuda_alloc(1 << 20);
+	need(support(&r.plug) & DMABUF, "no dma-buf");
+	host = room_for(&r, at, false, BY_ADDRESS);
+	cr_assert(gt(int, host, 4));
+	cr_assert(eq(int, room_for(&r, at, true, BY_FD), host));
+	cr_assert(eq(int, room_for(&r, at, true, BY_ADDRESS), host));
+	r.fake->dmabuf = false;
+	cr_assert(eq(int, room_for(&r, at, true, BY_ADDRESS), host));
+	cr_assert(eq(int, room_for(&r, at, false, BY_ADDRESS), host));
 	rig_close(&r);
 }
 

@@ -9,6 +9,8 @@
 #include <sys/mman.h>
 
 #include "../lib/bytes.h"
+#include "../lib/counters.h"
+#include "../lib/faults.h"
 #include "../lib/link.h"
 #include "../lib/need.h"
 
@@ -313,6 +315,38 @@ Test(mr, registration_works_again_when_the_device_has_room_again)
 	link_message(&l, 100, 1);
 	link_close(&l);
 	munmap(mem, N * 4096);
+	plug_close(&p);
+}
+
+/* On a device of four rails, whose last refuses: what the others have made is undone. */
+Test(mr, range_that_one_rail_refuses_is_registered_on_none)
+{
+	enum { TRIES = 100, SIZE = 10000 };
+	uint8_t *mem = map(SIZE);
+	struct plug p;
+	struct link l;
+	void *mh;
+
+	setenv("NCCL_EFA_RAILS", "4", 1);
+	plug_softefa("max_mr=32");
+	counters_apart();
+	faults_init();
+	plug_open(&p, 0);
+	if (p.ndev != 1)
+		cr_skip("needs four EFAs");
+	link_open(&l, &p, 0, 0);
+	faults_put("refuse mr dev=3 error=14");
+	for (int i = 0; i < TRIES; i++)
+		reg_fails(&l, mem, SIZE, NCCL_NET_PTR_HOST);
+	cr_assert(eq(int, plug_warned(), TRIES));
+	need(strstr(plug_warning(), "efa_3"), "%s", plug_warning());
+	plug_forget();
+	faults_put("");
+	mh = plug_reg(&p, l.send, mem, SIZE);
+	plug_dereg(&p, l.send, mh);
+	link_message(&l, 100, 1);
+	link_close(&l);
+	munmap(mem, SIZE);
 	plug_close(&p);
 }
 

@@ -15,7 +15,7 @@ enum { ROOM = 1024 };
 static int fd;
 
 /* Always as many bytes by one call, so that nobody reads half of it. */
-static void put(const char *rules)
+void faults_put(const char *rules)
 {
 	char text[ROOM];
 	size_t len = strlen(rules);
@@ -32,7 +32,7 @@ void faults_init(void)
 
 	fd = memfd_create("faults", MFD_CLOEXEC);
 	MUST(fd >= 0, "no memory for rules");
-	put("");
+	faults_put("");
 	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), fd);
 	setenv("SOFTEFA_CONTROL", path, 1);
 }
@@ -41,6 +41,6 @@ void faults_set(const struct raw_dev *d, const char *rules)
 {
 	struct raw_gid gid;
 
-	put(rules);
+	faults_put(rules);
 	MUST_0(raw_gid(d, &gid)); /* any command will do */
 }

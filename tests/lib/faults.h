@@ -12,5 +12,7 @@ void faults_init(void);
  * if @d is a device that it has open; for others within milliseconds of work.
  */
 void faults_set(const struct raw_dev *d, const char *rules);
+/* The same from the next command on that this process gives, whatever it is. */
+void faults_put(const char *rules);
 
 #endif
