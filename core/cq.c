@@ -8,6 +8,7 @@
 #include "libs.h"
 #include "log.h"
 #include "direct.h"
+#include "poll.h"
 
 enum { CQE_DEFAULT = 256, PART_EFA0 = 0xefa0 };
 
@@ -124,11 +125,12 @@ int srd_cq_init(struct srd_cq *cq, struct srd_dev *dev, const struct srd_cq_attr
 	cq->cqe = ibv_cq_ex_to_cq(cq->ibv)->cqe;
 	cq->room = (uint32_t)cq->cqe;
 	cq->unsolicited = unsolicited;
-	cq->one_by_one = !srd_dv_next_poll_is_safe();
 	find_ring(cq, dev);
 	rc = attr->direct ? srd_cq_direct_init(cq, dev) : 0;
 	if (rc)
 		srd_cq_fini(cq);
+	else
+		srd_poll_choose(cq);
 	return rc;
 }
 

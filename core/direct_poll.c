@@ -1,50 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Polling the ring of a direct CQ. */
-#include "direct.h"
-
-#include <string.h>
-
+#include "cqe.h"
 #include "status.h"
 
 #define unlikely(x) __builtin_expect(!!(x), 0)
-
-static inline void read_sent(const struct srd_cqe *e, struct srd_wc *wc)
-{
-	static const uint8_t opcode[] = {
-		[WQE_SEND] = IBV_WC_SEND,
-		[WQE_READ] = IBV_WC_RDMA_READ,
-		[WQE_WRITE] = IBV_WC_RDMA_WRITE,
-	};
-	unsigned op = e->flags >> CQE_OP_SHIFT & 7;
-
-	wc->opcode = op < sizeof(opcode) ? opcode[op] : IBV_WC_SEND;
-	wc->byte_len = 0;
-	wc->flags = 0;
-}
-
-static inline void read_received(const struct srd_cq *cq, const struct srd_cqe *e,
-				 struct srd_wc *wc)
-{
-	bool write = (e->flags >> CQE_OP_SHIFT & 7) == WQE_WRITE;
-
-	wc->opcode = write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
-	wc->byte_len = e->length;
-	if (write)
-		wc->byte_len |= (uint32_t)e->length_hi << 16;
-	wc->flags = e->flags & CQE_UNSOLICITED ? SRD_WC_UNSOLICITED : 0;
-	if (e->flags & CQE_IMM) {
-		wc->flags |= SRD_WC_IMM;
-		wc->imm = e->imm;
-	}
-	if (unlikely(cq->fields & SRD_CQ_SRC)) {
-		wc->src_qpn = e->src_qpn;
-		wc->ahn = e->ahn;
-	}
-	if (unlikely(cq->fields & SRD_CQ_SGID) && !write && e->ahn == AHN_UNKNOWN) {
-		memcpy(wc->sgid.raw, e->sgid, sizeof(e->sgid));
-		wc->flags |= SRD_WC_SGID;
-	}
-}
 
 /* Give the request back; false: its QP is gone, and so is the completion. */
 static inline bool take_slot(struct srd_cq_direct *r, const struct srd_cqe *e, struct srd_wc *wc,
@@ -76,9 +35,9 @@ static inline bool read_entry(struct srd_cq *cq, const struct srd_cqe *e, struct
 	wc->efa_status = e->status;
 	wc->status = e->status ? srd_status_wc(e->status) : IBV_WC_SUCCESS;
 	if (received)
-		read_received(cq, e, wc);
+		srd_cqe_received(e, wc, cq->fields);
 	else
-		read_sent(e, wc);
+		srd_cqe_sent(e, wc);
 	if (unlikely(cq->fields & SRD_CQ_QPN))
 		wc->qpn = e->qpn;
 	return true;

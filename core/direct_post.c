@@ -178,21 +178,35 @@ int srd_direct_post(struct srd_qp *qp, const struct srd_wr *wr, int n)
 
 /* ---- receives ---- */
 
-static void write_receive(struct srd_qp *qp, struct srd_qp_direct *r, const struct ibv_recv_wr *wr)
+/* @ends: RX_FIRST and RX_LAST, as it is one of a request; @id in the first. */
+static inline void write_desc(struct srd_qp_direct *r, const struct ibv_sge *sge, uint16_t id,
+			      uint32_t ends)
+{
+	r->rq[r->rq_next++ & r->rq_mask] = (struct srd_rx_desc){
+		.addr = sge->addr,
+		.req_id = id,
+		.length = (uint16_t)sge->length,
+		.lkey_ctrl = (sge->lkey & LKEY_MASK) | ends,
+	};
+}
+
+static __attribute__((noinline)) void write_list(struct srd_qp_direct *r,
+						 const struct ibv_recv_wr *wr, uint16_t id)
+{
+	for (int i = 0; i < wr->num_sge; i++)
+		write_desc(r, &wr->sg_list[i], i == 0 ? id : 0,
+			   (i == 0 ? RX_FIRST : 0) | (i == wr->num_sge - 1 ? RX_LAST : 0));
+}
+
+static inline void write_receive(struct srd_qp *qp, struct srd_qp_direct *r,
+				 const struct ibv_recv_wr *wr)
 {
 	uint16_t id = srd_slot_get(r->recv_cq, qp, wr->wr_id);
 
-	for (int i = 0; i < wr->num_sge; i++) {
-		const struct ibv_sge *sge = &wr->sg_list[i];
-
-		r->rq[r->rq_next++ & r->rq_mask] = (struct srd_rx_desc){
-			.addr = sge->addr,
-			.req_id = i == 0 ? id : 0,
-			.length = (uint16_t)sge->length,
-			.lkey_ctrl = (sge->lkey & LKEY_MASK) | (i == 0 ? RX_FIRST : 0) |
-				     (i == wr->num_sge - 1 ? RX_LAST : 0),
-		};
-	}
+	if (unlikely(wr->num_sge != 1))
+		write_list(r, wr, id);
+	else
+		write_desc(r, wr->sg_list, id, RX_FIRST | RX_LAST);
 	r->rq_used++;
 }
 
@@ -202,15 +216,15 @@ int srd_direct_post_recv(struct srd_qp *qp, struct ibv_recv_wr *wr, struct ibv_r
 	int rc = 0;
 
 	for (; wr; wr = wr->next) {
-		if (!r->receives || wr->num_sge > qp->max_recv_sge)
+		if (unlikely(!r->receives || wr->num_sge > qp->max_recv_sge))
 			rc = -EINVAL;
-		else if (r->rq_used == qp->rq_depth || !r->recv_cq->nfree)
+		else if (unlikely(r->rq_used == qp->rq_depth || !r->recv_cq->nfree))
 			rc = -EAGAIN;
-		if (rc)
+		if (unlikely(rc))
 			break;
 		write_receive(qp, r, wr);
 	}
-	if (rc && bad)
+	if (unlikely(rc && bad))
 		*bad = wr;
 	ring_doorbell(r->rq_doorbell, r->rq_next);
 	return rc;

@@ -4,10 +4,10 @@
 
 #include <endian.h>
 
-#include "direct.h"
+#include "cqe.h"
 #include "efadv_compat.h"
+#include "poll.h"
 
-#define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 /* Each read is an indirect call: make only those that can have an answer. */
@@ -37,12 +37,10 @@ static void read_received(const struct srd_cq *cq, struct srd_wc *wc)
 		wc->flags |= SRD_WC_SGID;
 }
 
-static inline void read_wc(const struct srd_cq *cq, struct srd_wc *wc)
+static void read_by_calls(const struct srd_cq *cq, struct srd_wc *wc)
 {
 	struct ibv_cq_ex *ex = cq->ibv;
 
-	wc->wr_id = ex->wr_id;
-	wc->status = ex->status;
 	wc->opcode = ibv_wc_read_opcode(ex);
 	wc->flags = 0;
 	wc->efa_status = ex->status == IBV_WC_SUCCESS ? 0 : ibv_wc_read_vendor_err(ex);
@@ -54,15 +52,43 @@ static inline void read_wc(const struct srd_cq *cq, struct srd_wc *wc)
 		wc->byte_len = 0;
 }
 
-static inline void advance(struct srd_cq *cq)
+/* Once the entry is seen, reading it costs no calls. */
+static inline void read_by_sight(const struct srd_cq *cq, struct srd_wc *wc)
 {
-	if (!cq->entry_bytes)
+	const struct srd_cqe *e = (const struct srd_cqe *)(cq->next - CQE_FLAGS_AT);
+
+	wc->efa_status = e->status;
+	if (e->flags & CQE_RECV)
+		srd_cqe_received(e, wc, cq->fields);
+	else
+		srd_cqe_sent(e, wc);
+	if (unlikely(cq->fields & SRD_CQ_QPN))
+		wc->qpn = e->qpn;
+}
+
+/* @bytes: of an entry; 0: the ring is not seen. */
+static inline void advance(struct srd_cq *cq, size_t bytes)
+{
+	if (!bytes)
 		return;
-	cq->next += cq->entry_bytes;
-	if (cq->next == cq->end) {
+	cq->next += bytes;
+	if (unlikely(cq->next == cq->end)) {
 		cq->next = cq->first;
 		cq->phase ^= CQE_PHASE;
 	}
+}
+
+/* What libefa has taken. @sight: the ring is seen, and of entries that we know. */
+static inline __attribute__((always_inline)) void read_wc(struct srd_cq *cq, struct srd_wc *wc,
+							  bool sight)
+{
+	wc->wr_id = cq->ibv->wr_id;
+	wc->status = cq->ibv->status;
+	if (sight)
+		read_by_sight(cq, wc);
+	else
+		read_by_calls(cq, wc);
+	advance(cq, sight ? sizeof(struct srd_cqe) : cq->entry_bytes);
 }
 
 static inline int step_once(struct srd_cq *cq, bool first)
@@ -80,37 +106,44 @@ static inline int step_once(struct srd_cq *cq, bool first)
 static __attribute__((noinline, cold)) int step_past_stale(struct srd_cq *cq, bool first, int rc)
 {
 	for (int i = 0; i < cq->cqe && rc == EINVAL; i++) {
-		advance(cq);
+		advance(cq, cq->entry_bytes);
 		rc = step_once(cq, first);
 	}
-	if (rc == 0)
-		advance(cq);
 	return rc;
 }
 
-/* Take the next completion off the ring: 0, or ENOENT. */
+/* Let libefa take the next completion off the ring: 0, or ENOENT. */
 static inline int step(struct srd_cq *cq, bool first)
 {
 	int rc = step_once(cq, first);
 
-	if (unlikely(rc))
-		return step_past_stale(cq, first, rc);
-	advance(cq);
-	return 0;
+	return unlikely(rc) ? step_past_stale(cq, first, rc) : 0;
 }
 
-/* Kept apart, as poll_one_by_one() is, so that seeing an empty queue saves no registers. */
-static __attribute__((noinline)) int poll_session(struct srd_cq *cq, struct srd_wc *wc, int n)
+static inline __attribute__((always_inline)) int take_one(struct srd_cq *cq, struct srd_wc *wc,
+							  bool sight)
+{
+	int rc = step(cq, true);
+
+	if (unlikely(rc))
+		return rc == ENOENT ? 0 : -rc;
+	read_wc(cq, wc, sight);
+	ibv_end_poll(cq->ibv);
+	return 1;
+}
+
+static inline __attribute__((always_inline)) int take_many(struct srd_cq *cq, struct srd_wc *wc,
+							   int n, bool sight)
 {
 	int got = 0, rc;
 
 	if (n <= 0)
 		return 0;
 	rc = step(cq, true);
-	if (rc)
+	if (unlikely(rc))
 		return rc == ENOENT ? 0 : -rc;
 	do {
-		read_wc(cq, &wc[got]);
+		read_wc(cq, &wc[got], sight);
 		if (++got == n || srd_cq_empty(cq))
 			break;
 	} while (step(cq, false) == 0);
@@ -118,15 +151,34 @@ static __attribute__((noinline)) int poll_session(struct srd_cq *cq, struct srd_
 	return got;
 }
 
-static __attribute__((noinline)) int poll_one_by_one(struct srd_cq *cq, struct srd_wc *wc, int n)
+/* Apart, so that one completion saves few registers. */
+static __attribute__((noinline)) int poll_many_by_sight(struct srd_cq *cq, struct srd_wc *wc, int n)
 {
-	int got = 0, rc;
+	return take_many(cq, wc, n, true);
+}
 
-	do {
-		rc = poll_session(cq, &wc[got], n < 1 ? 0 : 1);
+static int poll_by_sight(struct srd_cq *cq, struct srd_wc *wc, int n)
+{
+	return n == 1 ? take_one(cq, wc, true) : poll_many_by_sight(cq, wc, n);
+}
+
+static int poll_by_calls(struct srd_cq *cq, struct srd_wc *wc, int n)
+{
+	return take_many(cq, wc, n, false);
+}
+
+/* Where a session may hold one completion only. */
+static int poll_one_by_one(struct srd_cq *cq, struct srd_wc *wc, int n)
+{
+	int got = 0;
+
+	while (got < n) {
+		int rc = take_one(cq, &wc[got], false);
+
 		if (rc <= 0)
 			return got ? got : rc;
-	} while (++got < n);
+		got++;
+	}
 	return got;
 }
 
@@ -149,7 +201,7 @@ static void convert(const struct srd_cq *cq, const struct ibv_wc *from, struct s
 }
 
 /* One at a time, for the reason that step_past_stale() gives. */
-static __attribute__((noinline)) int poll_classic(struct srd_cq *cq, struct srd_wc *wc, int n)
+static int poll_classic(struct srd_cq *cq, struct srd_wc *wc, int n)
 {
 	struct ibv_cq *ibv = ibv_cq_ex_to_cq(cq->ibv);
 	struct ibv_wc one;
@@ -160,7 +212,7 @@ static __attribute__((noinline)) int poll_classic(struct srd_cq *cq, struct srd_
 
 		if (rc == 0)
 			break;
-		advance(cq);
+		advance(cq, cq->entry_bytes);
 		if (rc > 0)
 			convert(cq, &one, &wc[got++]);
 		else
@@ -169,13 +221,21 @@ static __attribute__((noinline)) int poll_classic(struct srd_cq *cq, struct srd_
 	return got;
 }
 
+void srd_poll_choose(struct srd_cq *cq)
+{
+	if (cq->direct)
+		cq->poll = srd_direct_poll;
+	else if (!cq->dv)
+		cq->poll = poll_classic;
+	else if (!srd_dv_next_poll_is_safe())
+		cq->poll = poll_one_by_one;
+	else if (cq->entry_bytes == sizeof(struct srd_cqe))
+		cq->poll = poll_by_sight;
+	else
+		cq->poll = poll_by_calls;
+}
+
 int srd_cq_poll(struct srd_cq *cq, struct srd_wc *wc, int n)
 {
-	if (srd_cq_empty(cq))
-		return 0;
-	if (likely(cq->direct != NULL))
-		return srd_direct_poll(cq, wc, n);
-	if (unlikely(!cq->dv))
-		return poll_classic(cq, wc, n);
-	return unlikely(cq->one_by_one) ? poll_one_by_one(cq, wc, n) : poll_session(cq, wc, n);
+	return srd_cq_empty(cq) ? 0 : cq->poll(cq, wc, n);
 }

@@ -42,8 +42,8 @@ static int set_inline(const struct srd_qp *qp, const struct srd_wr *wr)
 	return 0;
 }
 
-/* All that is not one SGE. Kept apart: its locals would cost the usual request a stack frame. */
-static __attribute__((noinline)) int set_data(const struct srd_qp *qp, const struct srd_wr *wr)
+/* All that is not one SGE. */
+static int set_data(const struct srd_qp *qp, const struct srd_wr *wr)
 {
 	unsigned max = is_rdma(wr->op) ? 1 : qp->max_send_sge;
 
@@ -57,49 +57,76 @@ static __attribute__((noinline)) int set_data(const struct srd_qp *qp, const str
 	return 0;
 }
 
-/* Name the operation; false if the QP, or EFA, has it not. */
-static inline bool set_op(const struct srd_qp *qp, struct ibv_qp_ex *ex, const struct srd_wr *wr)
+/* One of those in qp->ops. Branches in this order, not a table: the writes come first. */
+static inline void set_op(struct ibv_qp_ex *ex, const struct srd_wr *wr)
 {
-	if (unlikely(!(qp->ops >> (wr->op & 63) & 1)))
-		return false;
-	ex->wr_id = wr->wr_id;
-	/* Before the switch, which is a table: the write that data protocols are made of. */
-	if (wr->op == IBV_WR_RDMA_WRITE_WITH_IMM) {
-		ibv_wr_rdma_write_imm(ex, wr->rkey, wr->raddr, htobe32(wr->imm));
-		return true;
-	}
-	switch (wr->op) {
-	case IBV_WR_RDMA_WRITE:
-		ibv_wr_rdma_write(ex, wr->rkey, wr->raddr);
-		return true;
-	case IBV_WR_RDMA_READ:
-		ibv_wr_rdma_read(ex, wr->rkey, wr->raddr);
-		return true;
-	case IBV_WR_SEND_WITH_IMM:
-		ibv_wr_send_imm(ex, htobe32(wr->imm));
-		return true;
-	case IBV_WR_SEND:
+	if (wr->op <= IBV_WR_RDMA_WRITE_WITH_IMM) {
+		if (wr->op == IBV_WR_RDMA_WRITE)
+			ibv_wr_rdma_write(ex, wr->rkey, wr->raddr);
+		else
+			ibv_wr_rdma_write_imm(ex, wr->rkey, wr->raddr, htobe32(wr->imm));
+	} else if (wr->op == IBV_WR_SEND) {
 		ibv_wr_send(ex);
-		return true;
-	default:
-		return false;
+	} else if (wr->op == IBV_WR_SEND_WITH_IMM) {
+		ibv_wr_send_imm(ex, htobe32(wr->imm));
+	} else {
+		ibv_wr_rdma_read(ex, wr->rkey, wr->raddr);
 	}
+}
+
+static inline bool has_op(const struct srd_qp *qp, const struct srd_wr *wr)
+{
+	return qp->ops >> (wr->op & 63) & 1;
+}
+
+/* The usual request: one SGE. */
+static inline bool is_usual(const struct srd_wr *wr)
+{
+	return wr->nsge == 1 && !wr->inl;
+}
+
+static inline void add_usual(struct ibv_qp_ex *ex, const struct srd_wr *wr)
+{
+	ex->wr_id = wr->wr_id;
+	set_op(ex, wr);
+	ibv_wr_set_sge(ex, wr->sge[0].lkey, wr->sge[0].addr, wr->sge[0].length);
+	ibv_wr_set_ud_addr(ex, wr->to->ah, wr->to->qpn, wr->to->qkey);
+}
+
+static __attribute__((noinline)) int add_unusual(const struct srd_qp *qp, const struct srd_wr *wr)
+{
+	int rc;
+
+	qp->ex->wr_id = wr->wr_id;
+	set_op(qp->ex, wr);
+	rc = set_data(qp, wr);
+	if (rc == 0)
+		ibv_wr_set_ud_addr(qp->ex, wr->to->ah, wr->to->qpn, wr->to->qkey);
+	return rc;
 }
 
 static inline int add(const struct srd_qp *qp, struct ibv_qp_ex *ex, const struct srd_wr *wr)
 {
-	if (unlikely(!set_op(qp, ex, wr)))
+	if (unlikely(!has_op(qp, wr)))
 		return -EOPNOTSUPP;
-	if (unlikely(wr->nsge != 1 || wr->inl)) {
-		int rc = set_data(qp, wr);
-
-		if (rc)
-			return rc;
-	} else {
-		ibv_wr_set_sge(ex, wr->sge[0].lkey, wr->sge[0].addr, wr->sge[0].length);
-	}
-	ibv_wr_set_ud_addr(ex, wr->to->ah, wr->to->qpn, wr->to->qkey);
+	if (unlikely(!is_usual(wr)))
+		return add_unusual(qp, wr);
+	add_usual(ex, wr);
 	return 0;
+}
+
+static inline void start(struct ibv_qp_ex *ex)
+{
+	ibv_wr_start(ex);
+	/* EFA takes signaled requests only. */
+	ex->wr_flags = IBV_SEND_SIGNALED;
+}
+
+static inline int complete(struct ibv_qp_ex *ex)
+{
+	int rc = ibv_wr_complete(ex);
+
+	return rc == ENOMEM ? -EAGAIN : -rc;
 }
 
 static __attribute__((noinline, cold)) int take_back(struct ibv_qp_ex *ex, int rc)
@@ -108,57 +135,72 @@ static __attribute__((noinline, cold)) int take_back(struct ibv_qp_ex *ex, int r
 	return rc;
 }
 
-static __attribute__((noinline, cold)) int not_posted(const struct srd_qp *qp, int n, int rc)
+static __attribute__((noinline)) int post_batch(struct srd_qp *qp, const struct srd_wr *wr, int n)
 {
-	if (rc != ENOMEM)
-		return -rc;
-	return (uint32_t)n > qp->sq_depth ? -EINVAL : -EAGAIN;
+	const struct srd_wr *end = wr + n;
+	struct ibv_qp_ex *ex = qp->ex;
+
+	if (unlikely((uint32_t)n > qp->sq_depth))
+		return -EINVAL;
+	start(ex);
+	for (; wr < end; wr++) {
+		int rc = add(qp, ex, wr);
+
+		if (unlikely(rc))
+			return take_back(ex, rc);
+	}
+	return complete(ex);
+}
+
+static int post_one(struct ibv_qp_ex *ex, const struct srd_wr *wr)
+{
+	start(ex);
+	add_usual(ex, wr);
+	return complete(ex);
 }
 
 int srd_post(struct srd_qp *qp, const struct srd_wr *wr, int n)
 {
-	struct ibv_qp_ex *ex = qp->ex;
-	int rc;
-
 	if (qp->direct)
 		return srd_direct_post(qp, wr, n);
-	ibv_wr_start(ex);
-	/* EFA takes signaled requests only. */
-	ex->wr_flags = IBV_SEND_SIGNALED;
-	for (int i = 0; i < n; i++) {
-		rc = add(qp, ex, &wr[i]);
-		if (unlikely(rc))
-			return take_back(ex, rc);
-	}
-	rc = ibv_wr_complete(ex);
-	return unlikely(rc) ? not_posted(qp, n, rc) : 0;
+	/* Apart: it saves fewer registers. */
+	if (n == 1 && has_op(qp, wr) && is_usual(wr))
+		return post_one(qp->ex, wr);
+	return post_batch(qp, wr, n);
 }
 
-static bool receivable(const struct ibv_recv_wr *wr)
+static __attribute__((noinline)) bool receivable(const struct ibv_recv_wr *wr)
 {
-	if (wr->num_sge < 1)
-		return false;
 	for (int i = 0; i < wr->num_sge; i++) {
 		if (wr->sg_list[i].length > UINT16_MAX)
 			return false;
 	}
+	return wr->num_sge > 0;
+}
+
+static inline bool all_receivable(const struct ibv_recv_wr *wr)
+{
+	for (; wr; wr = wr->next)
+		if (unlikely(wr->num_sge != 1 || wr->sg_list->length > UINT16_MAX) &&
+		    !receivable(wr))
+			return false;
 	return true;
+}
+
+static int post_recv(struct srd_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct ibv_recv_wr *ignored;
+	int rc = ibv_post_recv(qp->ibv, wr, bad ? bad : &ignored);
+
+	return rc == ENOMEM ? -EAGAIN : -rc;
 }
 
 int srd_post_recv(struct srd_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
-	struct ibv_recv_wr *first_left = wr;
-	int rc = 0;
-
-	for (const struct ibv_recv_wr *w = wr; w && rc == 0; w = w->next)
-		rc = receivable(w) ? 0 : EINVAL;
-	if (rc == 0 && qp->direct)
-		return srd_direct_post_recv(qp, wr, bad);
-	if (rc == 0)
-		rc = ibv_post_recv(qp->ibv, wr, &first_left);
-	if (rc == 0)
-		return 0;
-	if (bad)
-		*bad = first_left;
-	return rc == ENOMEM ? -EAGAIN : -rc;
+	if (unlikely(!all_receivable(wr))) {
+		if (bad)
+			*bad = wr;
+		return -EINVAL;
+	}
+	return qp->direct ? srd_direct_post_recv(qp, wr, bad) : post_recv(qp, wr, bad);
 }

@@ -159,6 +159,7 @@ void srd_td_fini(struct srd_td *td);
 /* ---- completion queues ---- */
 
 struct srd_cq;
+struct srd_wc;
 
 /* Where CQs announce completions to a thread that sleeps. */
 struct srd_channel {
@@ -227,7 +228,7 @@ struct srd_cq {
 	uint8_t entry_bytes;
 	uint8_t phase;    /* of next when it is there */
 	bool unsolicited; /* dv can tell an unsolicited write */
-	bool one_by_one;  /* libefa < 59: a poll session may hold one completion only */
+	int (*poll)(struct srd_cq *cq, struct srd_wc *wc, int n); /* of what kind it is */
 };
 
 int srd_cq_init(struct srd_cq *cq, struct srd_dev *dev, const struct srd_cq_attr *attr);
@@ -243,7 +244,7 @@ enum {
 struct srd_wc {
 	uint64_t wr_id;
 	enum ibv_wc_status status;
-	enum ibv_wc_opcode opcode; /* libefa reports RDMA reads as IBV_WC_SEND, direct CQs do not */
+	enum ibv_wc_opcode opcode; /* of RDMA reads IBV_WC_SEND if libefa < 59, or on classic CQs */
 	uint32_t efa_status;       /* the device's own code, see srd_status_str() */
 	uint32_t byte_len;         /* of a received message or write with imm, else 0 */
 	uint32_t imm;              /* host order; unchanged without SRD_WC_IMM */

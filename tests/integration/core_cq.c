@@ -205,3 +205,17 @@ Test(cq, queue_of_stale_completions_only_polls_empty)
 	cr_assert(zero(int, srd_cq_poll(&l.a_cq, &wc, 1)));
 	loop_fini(&l);
 }
+
+/* libefa's own answer is IBV_WC_SEND. */
+Test(cq, read_is_called_a_read_where_the_ring_is_seen)
+{
+	struct srd_wr wr;
+	struct loop l;
+	bool seen;
+
+	loop_init(&l, &(struct loop_attr){.need = SRD_CAP_RDMA_READ});
+	wr = loop_wr(&l, IBV_WR_RDMA_READ, 0, 64, LOOP_B);
+	seen = loop_release() >= 59 && !loop_classic();
+	cr_assert(eq(int, loop_run(&l, &wr).opcode, seen ? IBV_WC_RDMA_READ : IBV_WC_SEND));
+	loop_fini(&l);
+}
