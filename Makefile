@@ -193,9 +193,11 @@ check-install: all $(O)/installed/libsrd.so $(O)/installed/libnccl-net-efa.so $(
 # A goal that tests fetches what is missing; plain make only says so.
 $(efadv): | $(if $(filter demo check% conformance bench% %fuzz %stress,$(MAKECMDGOALS)),deps)
 	@test -e $@ || { echo "$@ is missing: run make deps, or set RDMA_CORE to an rdma-core >= 59"; exit 1; }
+bench_level = -O1
+$(O)/bench/srd_calls: bench_level = # its raw loops are compared with what the library is compiled to
 $(O)/bench/%: tests/bench/%.c $(O)/libsrd.a
 	@echo "  CC    $@"; mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -O1 -fno-ipa-icf -o $@ $^ $(rpath) -ldl -lpthread
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(bench_level) -fno-ipa-icf -o $@ $^ $(rpath) -ldl -lpthread
 bench: all $(call progs,bench) ## measure: instructions per call, latency, bandwidth, idle CPU
 	$(Q)BUILD=$(O) scripts/bench.sh
 bench-softefa: all $(call progs,bench) ## softefa next to the machine's limits and libfabric's tcp and shm; ROUNDS=5

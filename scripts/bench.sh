@@ -65,6 +65,37 @@ instructions() {
 	tally "$dir/locks"
 }
 
+# Instructions for each work request and completion, in batches of 1 and 16: the same loop on raw verbs, through
+# libsrd, and on direct CQs; the last two divided by the first.
+srd_instructions() {
+	local op rounds=10
+
+	printf '\n%-30s %8s %8s %8s %8s %8s\n' "libsrd, instructions for each" raw libsrd "/ raw" direct "/ raw"
+	for op in write write_imm send; do
+		rm -f "$dir"/callgrind.*
+		# All symbols are bound before anything is counted.
+		LD_BIND_NOW=1 on_softefa 1 valgrind -q --tool=callgrind --fair-sched=yes --toggle-collect='counted_*' \
+			--compress-strings=no --compress-pos=no --callgrind-out-file="$dir/callgrind.%p" \
+			"$build/bench/srd_calls" $op $rounds
+		# 3 more rounds go before.
+		awk -v op=$op -v rounds=$((rounds + 3)) '
+		/^fn=/ { split(substr($0, 4), part, "_"); mine = part[1] == "counted" }
+		mine && /^[0-9]/ { cost[part[2], part[3], part[4]] += $2 }
+		END {
+			n = split("post sent recv received", calls, " ")
+			for (i = 1; i <= n; i++)
+				for (batch = 1; batch <= 16; batch *= 16) {
+					raw = cost["raw", calls[i], batch] / rounds / batch
+					srd = cost["srd", calls[i], batch] / rounds / batch
+					direct = cost["direct", calls[i], batch] / rounds / batch
+					if (raw)
+						printf "  %-28s %8.1f %8.1f %8.2f %8.1f %8.2f\n", op ", " calls[i] " x " batch,
+							raw, srd, srd / raw, direct, direct / raw
+				}
+		}' "$dir"/callgrind.*
+	done
+}
+
 # column JSON NAME: a figure of its only row
 column() { sed -n "s/.*\"$2\": \([0-9.e+-]*\).*/\1/p" "$1"; }
 
@@ -96,6 +127,7 @@ ring() {
 printf '# %s, %s cores, Linux %s, load %s\n' "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" \
 	"$(uname -r)" "$(cut -d ' ' -f 1 /proc/loadavg)"
 printf '# commit %s, %s\n' "$(git describe --always --dirty 2>/dev/null || echo unknown)" "$(date -u +%F)"
+srd_instructions
 instructions 65536
 instructions 8
 printf '\n%-30s %10s\n' "A process with an idle comm" "% of core"
