@@ -131,14 +131,19 @@ unsigned net_order_allowed(const char *nccl_proto)
 /* NCCL takes no tuner from here when another one is named, or lies where it looks first. */
 static bool other_tuner(void)
 {
+	static bool looked, there;
 	void *lib;
 
 	if (getenv("NCCL_TUNER_PLUGIN"))
 		return true;
-	lib = dlopen("libnccl-tuner.so", RTLD_LAZY | RTLD_LOCAL);
-	if (lib)
-		dlclose(lib);
-	return lib != NULL;
+	if (!looked) {
+		lib = dlopen("libnccl-tuner.so", RTLD_LAZY | RTLD_LOCAL);
+		there = lib != NULL;
+		if (lib)
+			dlclose(lib);
+	}
+	looked = true;
+	return there;
 }
 
 static void tell_once(const char *how)

@@ -350,6 +350,30 @@ Test(mr, range_that_one_rail_refuses_is_registered_on_none)
 	plug_close(&p);
 }
 
+/* Processes that fork copy those, of which there are few: their children then have no memory. */
+Test(mr, no_huge_pages_are_taken)
+{
+	FILE *f;
+	char line[256];
+	struct plug p;
+	struct link l;
+
+	plug_open(&p, 0);
+	link_open(&l, &p, 0, 0);
+	link_message(&l, 1 << 20, 1);
+	f = fopen("/proc/self/smaps", "r");
+	if (!f)
+		cr_skip("no /proc/self/smaps");
+	while (fgets(line, sizeof(line), f)) {
+		int kib;
+
+		need(sscanf(line, "KernelPageSize: %d kB", &kib) != 1 || kib <= 64, "%s", line);
+	}
+	fclose(f);
+	link_close(&l);
+	plug_close(&p);
+}
+
 /* The switch for those who suspect the cache. */
 Test(mr, without_the_cache_nothing_is_shared)
 {

@@ -150,6 +150,58 @@ ParameterizedTest(struct plug_abi *abi, tables, registration_of_a_negative_size_
 	plug_close(&p);
 }
 
+/* ---- profiler ---- */
+
+static struct plug_abi with_profiler[] = {{10}, {11}, {12}};
+
+static enum nccl_net_result called(void **ehandle, int type, void *phandle, int64_t plugin_id,
+				   void *ext_data)
+{
+	(void)ehandle, (void)type, (void)plugin_id, (void)ext_data;
+	need(phandle, "a handle that NCCL has not given");
+	return NCCL_NET_OK;
+}
+
+ParameterizedTestParameters(tables, profiler_and_its_handles_are_taken)
+{
+	return cr_make_param_array(struct plug_abi, with_profiler, 3);
+}
+
+ParameterizedTest(struct plug_abi *abi, tables, profiler_and_its_handles_are_taken)
+{
+	struct nccl_net_config config = {.traffic_class = -1};
+	void *ctx = NULL, *send = NULL, *recv = NULL, *at, *mh, *handle = &config;
+	size_t size = 5000;
+	struct mem from, to;
+	struct plug p;
+	struct link l;
+	int tag = 3;
+
+	plug_open(&p, abi->v);
+	plug_close(&p);
+	plug_load(&p, abi->v);
+	need(!p.net.init(&p.net, &ctx, 1, &config, NULL, called), "init");
+	p.ctx = ctx;
+	link_open(&l, &p, 0, 0);
+	mem_get(&from, &p, l.send, size, 0);
+	mem_get(&to, &p, l.recv, size, 0);
+	bytes_fill(from.at, size, 1);
+	at = to.at;
+	mh = to.mh;
+	need(!p.net.irecv(&p.net, l.recv, 1, &at, &size, &tag, &mh, &handle, &recv) && recv,
+	     "irecv");
+	while (!send)
+		need(!p.net.isend(&p.net, l.send, from.at, size, tag, from.mh, handle, &send),
+		     "isend");
+	plug_wait(&p, send);
+	plug_wait(&p, recv);
+	cr_assert(eq(long, bytes_differ(to.at, size, 1), -1));
+	mem_put(&from);
+	mem_put(&to);
+	link_close(&l);
+	plug_close(&p);
+}
+
 /* ---- contexts ---- */
 
 static struct plug_abi with_context[] = {{11}, {12}};

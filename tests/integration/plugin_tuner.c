@@ -317,6 +317,35 @@ Test(tuner, repeated_init_says_it_once)
 	plug_close(&p);
 }
 
+/* In the place of libc's: the plugin's calls come here, too. */
+static bool tuner_installed;
+
+__attribute__((visibility("default"))) void *dlopen(const char *file, int flags)
+{
+	static void *(*real)(const char *file, int flags);
+
+	if (!real) {
+		void *fn = dlsym(RTLD_NEXT, "dlopen");
+
+		memcpy(&real, &fn, sizeof(fn));
+	}
+	if (file && !strcmp(file, "libnccl-tuner.so"))
+		return tuner_installed ? real(NULL, flags) : NULL;
+	return real(file, flags);
+}
+
+/* It lies where NCCL looks before it comes to us, as on some clouds. */
+Test(tuner, tuner_that_is_installed_makes_the_variable_necessary)
+{
+	struct plug p;
+
+	tuner_installed = true;
+	unsetenv("NCCL_PROTO");
+	plug_open(&p, 12);
+	cr_assert(eq(str, getenv("NCCL_PROTO"), (char *)"Simple"));
+	plug_close(&p);
+}
+
 /* A second copy of NCCL, an older one, in the same process. */
 Test(tuner, older_nccl_beside_a_new_one_gets_the_variable)
 {
