@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "log.h"
+#include "order.h"
 #include "param.h"
 
 enum {
@@ -234,6 +235,7 @@ static void fill_handle(const struct net_listen *l, uint8_t handle[PROTO_HANDLE_
 				 .caps = dev->caps,
 				 .nrails = (uint8_t)dev->nrails};
 
+	h.caps |= net_order_kept() ? PROTO_SAYS_ORDER : 0;
 	net_cm_local(l->cm, &h.cm);
 	for (int i = 0; i < dev->nrails; i++)
 		h.iid[i] = be64toh(dev->nic[i].dev.attr.gid.global.interface_id);
@@ -448,6 +450,7 @@ static int conn_new(struct net_cm *cm, const struct proto_handle *peer, struct n
 	if (!c)
 		return -ENOMEM;
 	c->peer = *peer;
+	net_order_meet(peer->caps & PROTO_SAYS_ORDER);
 	c->id = ++cm->last_id;
 	if (net_param()->connect_timeout_s)
 		c->deadline_ms = now_ms() + (uint64_t)net_param()->connect_timeout_s * 1000;

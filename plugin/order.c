@@ -195,3 +195,16 @@ void net_order_init(bool tuner)
 	if (allowed & (LL | LL128) && !(tuner && allowed & SIMPLE))
 		warn_once("NCCL_PROTO", set ? set : "not set");
 }
+
+void net_order_meet(bool peer_kept)
+{
+	static atomic_bool warned;
+	const char *set = getenv("NCCL_PROTO");
+
+	if (peer_kept == net_order_kept() || (set && !(net_order_allowed(set) & (LL | LL128))) ||
+	    atomic_exchange(&warned, true))
+		return;
+	net_warn("NET/EFA: a peer %s LL and LL128, and this rank %s: all ranks must use the same "
+		 "protocols. Set NCCL_EFA_IN_ORDER=no for all of them",
+		 peer_kept ? "allows" : "forbids", peer_kept ? "does not" : "allows them");
+}

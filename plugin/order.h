@@ -21,6 +21,9 @@ bool net_order_forbids(void);
  */
 void net_order_init(bool tuner);
 
+/* Say so, once, if a peer has come to another answer: NCCL would wait for ever, or be wrong. */
+void net_order_meet(bool peer_kept);
+
 /* What a value of NCCL_PROTO allows: bits 1 << NCCL_TUNER_PROTO_*. */
 unsigned net_order_allowed(const char *nccl_proto);
 

@@ -25,6 +25,7 @@ enum {
 enum {
 	PROTO_CAP_WRITE = 1u << 0,
 	PROTO_CAP_UNSOLICITED = 1u << 1,
+	PROTO_SAYS_ORDER = 1u << 7, /* in a handle: that side lets NCCL use LL and LL128 */
 };
 
 /* ---- connection handle ---- */

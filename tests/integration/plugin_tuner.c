@@ -363,6 +363,60 @@ Test(tuner, older_nccl_beside_a_new_one_gets_the_variable)
 	plug_close(&young);
 }
 
+/* ---- instances of different types ---- */
+
+struct ranks {
+	char here[8], there[8]; /* NCCL_EFA_IN_ORDER */
+	char proto[16];         /* NCCL_PROTO of both */
+	int warnings;
+};
+
+static void run_rank(struct twin *t, void *arg)
+{
+	const struct ranks *r = arg;
+	bool child = t->pid == 0;
+	struct plug p;
+	struct link l;
+
+	setenv("NCCL_EFA_IN_ORDER", child ? r->there : r->here, 1);
+	if (r->proto[0])
+		setenv("NCCL_PROTO", r->proto, 1);
+	plug_open(&p, 12);
+	plug_forget();
+	for (int i = 0; i < 2; i++) {
+		link_open_twin(&l, &p, t);
+		twin_meet(t);
+		link_close(&l);
+	}
+	need(plug_warned() == r->warnings, "%d warnings, the last: %s", plug_warned(),
+	     plug_warning());
+	need(!r->warnings || strstr(plug_warning(), "NCCL_EFA_IN_ORDER=no"), "%s", plug_warning());
+	plug_forget();
+	plug_close(&p);
+}
+
+ParameterizedTestParameters(tuner, ranks_that_disagree_are_told)
+{
+	static struct ranks ranks[] = {
+		{"yes", "no", "", 1},       {"no", "yes", "", 1},
+		{"yes", "yes", "", 0},      {"no", "no", "", 0},
+		{"yes", "no", "Simple", 0}, {"yes", "no", "^LL,LL128", 0},
+		{"no", "yes", "LL128", 1},
+	};
+
+	return cr_make_param_array(struct ranks, ranks, sizeof(ranks) / sizeof(ranks[0]));
+}
+
+ParameterizedTest(struct ranks *r, tuner, ranks_that_disagree_are_told)
+{
+	struct twin t;
+
+	unsetenv("NCCL_PROTO");
+	twin_start(&t, run_rank, r);
+	run_rank(&t, r);
+	twin_end(&t);
+}
+
 /* The NIC is asked with a queue pair, of which nothing may stay: here is room for no other. */
 Test(tuner, asking_the_nic_leaves_nothing_behind)
 {
