@@ -11,6 +11,7 @@
 #include "cm.h"
 #include "flush.h"
 #include "log.h"
+#include "message.h"
 #include "mover.h"
 #include "param.h"
 
@@ -18,9 +19,15 @@ enum { RINGS_RETIRED_MAX = 128 }; /* 16 KiB each */
 
 /* ---- open ---- */
 
+static const struct net_mover *mover_of(enum proto_mode mode)
+{
+	return mode == PROTO_WRITE ? &net_write : mode == PROTO_READ ? &net_read : &net_segment;
+}
+
 static void link_in(struct net_engine *e, struct net_comm *c)
 {
 	c->engine = e;
+	c->mover = mover_of(e->mode);
 	c->prev = NULL;
 	c->next = e->comms;
 	if (e->comms)
@@ -46,7 +53,8 @@ static void *comm_new(size_t size, enum net_comm_kind kind)
 		return NULL;
 	memset(c, 0, size);
 	c->kind = kind;
-	c->mover = &net_write;
+	c->id = NET_NO_ID;
+	c->min_stripe = (uint32_t)net_param()->min_stripe;
 	return c;
 }
 
@@ -75,12 +83,15 @@ int net_send_open(struct net_engine *e, uint32_t conn_id, const struct proto_han
 	s->conn_id = conn_id;
 	s->next_seq = 1;
 	s->free = ~0ull;
-	s->min_stripe = (uint32_t)net_param()->min_stripe;
 	for (int i = 0; i < NET_MAX_REQS; i++)
 		s->req[i].comm = &s->c;
 	net_owner_enter(&e->owner);
 	link_in(e, &s->c);
 	rc = net_block_get(&e->rings, &s->ring);
+	if (!rc && e->mode != PROTO_WRITE)
+		rc = net_engine_add(e, &s->c);
+	if (!rc && e->mode == PROTO_READ)
+		rc = net_block_get(&e->mirrors, &s->notes);
 	for (int i = 0; i < nrails && !rc; i++) {
 		union ibv_gid gid = proto_handle_gid(peer, i);
 
@@ -96,18 +107,22 @@ int net_send_open(struct net_engine *e, uint32_t conn_id, const struct proto_han
 
 int net_send_start(struct net_send *s, const struct proto_resp *resp)
 {
+	const struct net_engine *e = s->c.engine;
+
 	if (resp->nrails > s->c.nrails)
 		return -EPROTO;
 	for (int i = 0; i < resp->nrails; i++) {
 		if (memcmp(&resp->rail[i].gid, &s->c.peer[i].gid, sizeof(union ibv_gid)))
 			return -EPROTO;
-		s->c.peer[i].qpn = resp->rail[i].data_qpn;
+		s->c.peer[i].qpn =
+			e->mode == PROTO_READ ? resp->rail[i].ctrl_qpn : resp->rail[i].data_qpn;
 		s->c.peer[i].qkey = resp->rail[i].qkey;
 		s->scratch_rkey[i] = resp->scratch_rkey[i];
 	}
 	while (s->c.nrails > resp->nrails)
 		srd_peer_fini(&s->c.peer[--s->c.nrails]);
-	s->peer_id = resp->comm_id;
+	s->c.peer_id = resp->comm_id;
+	s->c.segment = resp->segment < e->segment ? resp->segment : e->segment;
 	s->scratch_addr = resp->scratch_addr;
 	s->wr = (struct srd_wr){.op = IBV_WR_RDMA_WRITE_WITH_IMM, .nsge = 1};
 	s->started = true;
@@ -133,7 +148,9 @@ static int recv_setup(struct net_engine *e, struct net_recv *r, const struct pro
 	for (int i = 0; i < nrails && !rc; i++)
 		rc = meet(&r->c, i, &req->rail[i].gid, req->rail[i].ctrl_qpn, req->rail[i].qkey);
 	if (!rc)
-		rc = net_engine_add_recv(e, r, &r->id);
+		rc = net_engine_add(e, &r->c);
+	if (!rc && e->mode == PROTO_READ)
+		rc = net_block_get(&e->mirrors, &r->notes);
 	if (!rc)
 		prepare_lines(r, req);
 	return rc;
@@ -150,7 +167,8 @@ int net_recv_open(struct net_engine *e, const struct proto_req *req, struct net_
 		net_owner_leave(&e->owner);
 		return -ENOMEM;
 	}
-	r->id = UINT32_MAX;
+	r->c.peer_id = req->comm_id;
+	r->c.segment = req->segment < e->segment ? req->segment : e->segment;
 	r->next_seq = 1;
 	r->ring_mask = req->ring_entries - 1u;
 	r->ring_addr = req->ring_addr;
@@ -236,10 +254,10 @@ static bool aborted(const struct net_comm *c)
 static void recv_fini(struct net_engine *e, struct net_recv *r)
 {
 	e->imm_free += r->reserve;
-	if (r->id != UINT32_MAX)
-		net_engine_del_recv(e, r->id);
 	if (r->mirror)
 		net_block_put(&e->mirrors, r->mirror);
+	if (r->notes)
+		net_block_put(&e->mirrors, r->notes);
 	net_flush_forget(r);
 }
 
@@ -249,6 +267,8 @@ static void recv_fini(struct net_engine *e, struct net_recv *r)
  */
 static void send_fini(struct net_engine *e, const struct net_send *s)
 {
+	if (s->notes)
+		net_block_put(&e->mirrors, s->notes);
 	if (s->ring && ++e->rings_retired == RINGS_RETIRED_MAX)
 		e->worn = true;
 }
@@ -258,6 +278,7 @@ void net_comm_free(struct net_comm *c)
 	struct net_engine *e = c->engine;
 
 	unlink_from(e, c);
+	net_engine_del(e, c);
 	if (c->kind == NET_RECV)
 		recv_fini(e, (struct net_recv *)c);
 	else
@@ -279,8 +300,10 @@ void net_comm_close(struct net_comm *c)
 	 * The peer of an aborted comm may still write: promises made to it are lost, and lines for
 	 * it may land late. The engine goes on, but is not kept when its last comm has left.
 	 */
-	if (aborted(c))
+	if (aborted(c)) {
 		e->worn = true;
+		net_message_over(c);
+	}
 	if (!c->under_way)
 		net_comm_free(c);
 	net_owner_leave(&e->owner);

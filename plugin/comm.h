@@ -14,6 +14,8 @@
 
 enum net_comm_kind { NET_SEND, NET_RECV };
 
+#define NET_NO_ID UINT32_MAX
+
 struct net_mover;
 
 /* First member of both kinds. */
@@ -21,9 +23,14 @@ struct net_comm {
 	enum net_comm_kind kind;
 	int err; /* -errno, latched */
 	bool closed;
+	bool told;          /* the peer knows that it is over, or said so itself */
 	uint32_t under_way; /* posted work requests that have not completed */
 	struct net_engine *engine;
 	const struct net_mover *mover;
+	uint32_t id;                  /* its number in immediates, or NET_NO_ID */
+	uint32_t peer_id;             /* the same of the peer's comm */
+	uint32_t min_stripe;          /* bytes of a piece of a message, at least */
+	uint32_t segment;             /* bytes of one message of data */
 	struct net_comm *next, *prev; /* of the engine */
 	int nrails;
 	struct srd_peer peer[NET_MAX_RAILS]; /* where it writes: to data or control queue pairs */
@@ -32,30 +39,48 @@ struct net_comm {
 /* A request of NCCL. Its address with a kind in the low bits is the wr_id of its work requests. */
 struct net_req {
 	_Alignas(64) struct net_comm *comm;
-	uint32_t bytes;  /* of a sent message */
-	uint8_t to_come; /* pieces of a send, buffers of a receive; 0: done */
-	bool in_use;     /* from isend or irecv until test has said done */
+	uint32_t bytes;   /* of a sent message */
+	uint32_t to_come; /* pieces of a send, buffers of a receive; 0: done */
+	bool in_use;      /* from isend or irecv until test has said done */
+	bool queued;      /* in the engine's todo */
+	uint8_t busy;     /* whatever else keeps it from being used again */
 	/* receives */
-	uint8_t n;             /* buffers */
-	uint8_t from_reserve;  /* how many of their promises are the comm's own */
-	uint8_t cts_under_way; /* writes of their lines */
-	uint16_t slot;         /* of the first */
+	uint8_t n;            /* buffers */
+	uint8_t from_reserve; /* how many of their promises are the comm's own */
+	uint16_t slot;        /* of the first */
+	struct net_req *todo; /* next to be gone on with */
+	/* sends, of movers that do not start all at once */
+	const void *data;
+	const struct net_mr *mr;
+	uint32_t next;
+	uint32_t seq; /* of its line */
 };
 
-enum { WR_DATA = 0, WR_CTS = 1, WR_RQ = 2, WR_KIND = 3 };
+_Static_assert(sizeof(struct net_req) == 64, "a cache line");
+
+/* Kinds of work requests: what their completion means, and whose credit it gives back. */
+enum {
+	WR_DATA = 0,  /* a piece of the send is there; data queue pair */
+	WR_LINES = 1, /* what it was sent from may be written again; control */
+	WR_RQ = 2,    /* a receive */
+	WR_NOTE = 3,  /* nothing; control */
+	WR_READ = 4,  /* a piece of buffer number wr_id >> WR_BUF_SHIFT is here; data */
+	WR_KIND = 7,
+	WR_BUF_SHIFT = 3,
+	WR_BITS = 63, /* of all of these */
+};
 
 struct net_send {
 	struct net_comm c;
-	struct srd_wr wr;       /* of the data; what is the same for all messages is filled in */
-	uint32_t conn_id;       /* in lines for this comm */
-	bool started;           /* the peer has answered */
-	uint32_t min_stripe;    /* bytes of a piece, at least */
-	uint32_t next_seq;      /* of the first line of the group that sends now go to */
-	uint8_t group;          /* how many lines that is; 0: they are not all here */
-	uint8_t taken;          /* a bit per line of it that has its send */
-	struct net_block *ring; /* NET_RING_ENTRIES lines, written by the peer */
-	uint32_t peer_id;       /* its comm number */
-	uint64_t scratch_addr;  /* at the peer */
+	struct srd_wr wr;        /* of the data; what is the same for all messages is filled in */
+	uint32_t conn_id;        /* in lines for this comm */
+	bool started;            /* the peer has answered */
+	uint32_t next_seq;       /* of the first line of the group that sends now go to */
+	uint8_t group;           /* how many lines that is; 0: they are not all here */
+	uint8_t taken;           /* a bit per line of it that has its send */
+	struct net_block *ring;  /* NET_RING_ENTRIES lines, written by the peer */
+	struct net_block *notes; /* one line per request, or NULL: not needed */
+	uint64_t scratch_addr;   /* at the peer */
 	uint32_t scratch_rkey[NET_MAX_RAILS];
 	uint64_t free; /* a bit per request */
 	struct net_req req[NET_MAX_REQS];
@@ -64,9 +89,13 @@ struct net_send {
 /* A buffer of a posted receive. */
 struct net_slot {
 	uint32_t bytes; /* that are here */
-	uint8_t got;    /* a bit per piece that is here */
-	uint8_t req;    /* whose buffer it is */
-	bool open;      /* not all pieces are here */
+	uint32_t left;  /* of pieces: what is counted, down or up, is the mover's affair */
+	uint32_t total;
+	bool open;     /* not all is here */
+	uint8_t req;   /* whose buffer it is */
+	uint8_t got;   /* a bit per piece that is here */
+	uint8_t state; /* the mover's */
+	const struct net_mr *mr;
 };
 
 /*
@@ -87,6 +116,7 @@ struct net_recv {
 	uint64_t ring_addr;           /* at the peer */
 	uint32_t ring_rkey[NET_MAX_RAILS];
 	struct net_block *mirror; /* the lines that are written there, by slot */
+	struct net_block *notes;  /* the sender's answers, likewise, or NULL */
 	struct net_req req[NET_MAX_REQS];
 	struct net_slot slot[NET_RING_ENTRIES];
 	/* flush.c */

@@ -294,18 +294,25 @@ void net_listen_close(struct net_listen *l)
 	free(l);
 }
 
+/* PROTO_CAP_* that both sides must have. */
+static uint8_t mode_needs(enum proto_mode mode)
+{
+	return mode == PROTO_WRITE ? PROTO_CAP_WRITE : mode == PROTO_READ ? PROTO_CAP_READ : 0;
+}
+
 /* ---- accept ---- */
 
 static int make_recv(struct net_listen *l)
 {
 	struct net_dev *dev = l->cm->dev;
-	bool unsolicited = l->req.caps & PROTO_CAP_UNSOLICITED;
+	bool unsolicited = l->req.mode == PROTO_WRITE && l->req.caps & PROTO_CAP_UNSOLICITED;
 	struct net_engine *e;
 	int rc;
 
-	if ((l->req.caps & dev->caps) != l->req.caps || !(l->req.caps & PROTO_CAP_WRITE))
+	if ((l->req.caps & dev->caps) != l->req.caps ||
+	    (mode_needs(l->req.mode) & l->req.caps) != mode_needs(l->req.mode))
 		return -EPROTO;
-	rc = net_engine_get(dev, unsolicited, true, &e);
+	rc = net_engine_get(dev, l->req.mode, unsolicited, true, &e);
 	if (rc)
 		return rc;
 	rc = net_recv_open(e, &l->req, &l->recv);
@@ -343,7 +350,8 @@ static int accept_send(struct net_listen *l)
 		.token = l->token,
 		.conn_id = l->req.conn_id,
 		.nrails = (uint8_t)l->recv->c.nrails,
-		.comm_id = l->recv->id,
+		.comm_id = l->recv->c.id,
+		.segment = e->segment,
 		.scratch_addr = (uintptr_t)e->scratch->mem,
 	};
 	uint8_t msg[PROTO_MSG_BYTES];
@@ -421,18 +429,36 @@ static struct net_conn *find_conn(struct net_cm *cm, uint64_t cookie)
 	return c;
 }
 
+/* The best that both sides can do, or what the user wants. */
+static int choose_mode(const char *dev, uint8_t caps, enum proto_mode *mode)
+{
+	int64_t wanted = net_param()->protocol;
+
+	if (wanted)
+		*mode = (enum proto_mode)wanted;
+	else if (caps & PROTO_CAP_WRITE)
+		*mode = PROTO_WRITE;
+	else
+		*mode = caps & PROTO_CAP_READ ? PROTO_READ : PROTO_SEND;
+	if ((caps & mode_needs(*mode)) == mode_needs(*mode))
+		return 0;
+	net_warn("NET/EFA: %s or its peer has no RDMA %s, which NCCL_EFA_PROTOCOL asks for", dev,
+		 *mode == PROTO_WRITE ? "write" : "read");
+	return -EOPNOTSUPP;
+}
+
 static int make_send(struct net_cm *cm, struct net_conn *c)
 {
+	enum proto_mode mode;
 	struct net_engine *e;
 	int rc;
 
 	c->caps = c->peer.caps & cm->dev->caps;
-	if (!(c->caps & PROTO_CAP_WRITE)) {
-		net_warn("NET/EFA: %s or its peer has no RDMA write: they cannot talk",
-			 cm->dev->name);
-		return -EOPNOTSUPP;
-	}
-	rc = net_engine_get(cm->dev, c->caps & PROTO_CAP_UNSOLICITED, false, &e);
+	rc = choose_mode(cm->dev->name, c->caps, &mode);
+	if (rc)
+		return rc;
+	rc = net_engine_get(cm->dev, mode, mode == PROTO_WRITE && c->caps & PROTO_CAP_UNSOLICITED,
+			    false, &e);
 	if (rc)
 		return rc;
 	rc = net_send_open(e, c->id, &c->peer, &c->send);
@@ -496,6 +522,9 @@ static int connect_ask(struct net_cm *cm, struct net_conn *c)
 		.nrails = (uint8_t)c->send->c.nrails,
 		.ring_addr = (uintptr_t)ring->mem,
 		.ring_entries = NET_RING_ENTRIES,
+		.mode = (uint8_t)e->mode,
+		.comm_id = c->send->c.id == NET_NO_ID ? 0 : c->send->c.id,
+		.segment = e->segment,
 	};
 	uint8_t msg[PROTO_MSG_BYTES];
 	int rc;

@@ -40,6 +40,8 @@ static uint8_t wire_caps(const struct srd_dev_attr *attr)
 		caps |= PROTO_CAP_WRITE;
 	if (attr->caps & SRD_CAP_UNSOLICITED_WRITE_RECV)
 		caps |= PROTO_CAP_UNSOLICITED;
+	if (attr->caps & SRD_CAP_RDMA_READ)
+		caps |= PROTO_CAP_READ;
 	return caps;
 }
 
@@ -67,12 +69,6 @@ static void look_at(struct found *f, const struct srd_dev_info *info)
 	}
 	f->attr[f->n] = d.attr;
 	srd_dev_close(&d);
-	if (!(wire_caps(&f->attr[f->n]) & PROTO_CAP_WRITE)) {
-		net_info("NET/EFA: %s left out: no RDMA write (the device's, or rdma-core's before "
-			 "46)",
-			 info->name);
-		return;
-	}
 	*efa = (struct net_efa){.guid = info->guid, .speed_mbps = f->attr[f->n].speed_mbps};
 	memcpy(efa->name, info->name, sizeof(info->name));
 	srd_pci_of_dev(NULL, info->name, &efa->pci); /* what it cannot tell is unknown */
@@ -85,7 +81,7 @@ static void set_nic(struct net_dev *dev, const struct found *f, int i)
 
 	memcpy(nic->name, f->efa[i].name, sizeof(nic->name));
 	dev->caps &= wire_caps(&f->attr[i]);
-	if (f->attr[i].max_rdma_size < dev->max_bytes)
+	if (f->attr[i].max_rdma_size && f->attr[i].max_rdma_size < dev->max_bytes)
 		dev->max_bytes = f->attr[i].max_rdma_size;
 }
 
@@ -111,13 +107,20 @@ static void add(const struct found *f, const struct net_rail_group *group)
 	devs[ndevs++] = dev;
 }
 
+static const char *data_path(uint8_t caps)
+{
+	if (caps & PROTO_CAP_WRITE)
+		return caps & PROTO_CAP_UNSOLICITED ? "RDMA write, unsolicited" : "RDMA write";
+	return caps & PROTO_CAP_READ
+		       ? "RDMA read: no RDMA write (the device's, or rdma-core's before 46)"
+		       : "messages: no RDMA";
+}
+
 static void say_what_was_found(void)
 {
-	net_info("NET/EFA: %d devices, %s ... %s, %d EFA each, %u Gb/s, data by RDMA "
-		 "write%s",
-		 ndevs, devs[0]->name, devs[ndevs - 1]->name, devs[0]->nrails,
-		 devs[0]->speed_mbps / 1000,
-		 devs[0]->caps & PROTO_CAP_UNSOLICITED ? ", unsolicited" : "");
+	net_info("NET/EFA: %d devices, %s ... %s, %d EFA each, %u Gb/s, data by %s", ndevs,
+		 devs[0]->name, devs[ndevs - 1]->name, devs[0]->nrails, devs[0]->speed_mbps / 1000,
+		 data_path(devs[0]->caps));
 }
 
 static void find(void)

@@ -11,11 +11,14 @@
 #include "comm.h"
 #include "flush.h"
 #include "log.h"
+#include "numbers.h"
 #include "p2p.h"
 
 enum {
 	SQ_DEPTH = 1024,
 	RQ_DEPTH = 4096, /* without unsolicited writes */
+	CTRL_RX = 1024,  /* messages */
+	DATA_RX = 512,
 	CQ_DEPTH = 16384,
 	POLL_BATCH = 16,
 	RQ_BATCH = 64,
@@ -39,6 +42,7 @@ static int qp_init(struct srd_qp *qp, struct net_engine *e, struct net_rail *rai
 		.td = &rail->td,
 		.max_send_wr = min_u32(SQ_DEPTH, nic->dev.attr.max_sq_wr),
 		.max_recv_wr = recv_wr,
+		.max_send_sge = e->mode == PROTO_SEND ? 2 : 1,
 		.sl = sl,
 		.unsolicited = e->unsolicited,
 	};
@@ -47,45 +51,77 @@ static int qp_init(struct srd_qp *qp, struct net_engine *e, struct net_rail *rai
 	return rc ? rc : srd_qp_prepare(qp, e->qkey, SRD_RNR_DEFAULT);
 }
 
-static int rail_init(struct net_engine *e, struct net_rail *rail, struct net_nic *nic)
+/* Receives of the data queue pair. */
+static uint32_t data_depth(const struct net_engine *e, const struct srd_dev_attr *dev)
 {
-	const struct srd_dev_attr *dev = &nic->dev.attr;
-	uint32_t rq = e->unsolicited ? 1 : min_u32(RQ_DEPTH, dev->max_rq_wr), cq_depth;
-	struct srd_cq_attr cq = {.td = &rail->td, .direct = true};
-	int rc;
+	if (e->mode == PROTO_SEND)
+		return DATA_RX;
+	return e->mode == PROTO_READ || e->unsolicited ? 1 : min_u32(RQ_DEPTH, dev->max_rq_wr);
+}
 
-	cq_depth = min_u32(CQ_DEPTH, dev->max_cqe);
-	cq.cqe = (int)cq_depth;
-	rc = srd_td_init(&rail->td, &nic->pd);
-	if (!rc)
-		rc = srd_cq_init(&rail->cq, &nic->dev, &cq);
-	if (!rc)
-		rc = qp_init(&rail->data, e, rail, nic, 0, rq);
-	if (!rc)
-		rc = qp_init(&rail->ctrl, e, rail, nic, SL_LOW_LATENCY, 1);
-	if (rc)
-		return rc;
-	rail->data_free = rail->data.sq_depth;
-	rail->ctrl_free = rail->ctrl.sq_depth;
-	if (rail->data_free + rail->ctrl_free + NET_RECV_RESERVE > cq_depth) {
-		net_warn("NET/EFA: %s: %u completions are too few for 2 send queues of %u",
-			 nic->name, cq_depth, rail->data_free);
+/* What peers may be promised: an entry of the CQ for each immediate, and a receive. */
+static int set_promises(struct net_engine *e, struct net_rail *rail, const char *name)
+{
+	uint32_t cq = (uint32_t)rail->cq.cqe, rq = rail->data.rq_depth;
+
+	if (rail->data_free + rail->ctrl_free + NET_RECV_RESERVE > cq) {
+		net_warn("NET/EFA: %s: %u completions are too few for 2 send queues of %u", name,
+			 cq, rail->data_free);
 		return -EOPNOTSUPP;
 	}
-	e->imm_free = min_u32(e->imm_free, cq_depth - rail->data_free - rail->ctrl_free);
+	e->imm_free = min_u32(e->imm_free, cq - rail->data_free - rail->ctrl_free);
 	if (!e->unsolicited) {
 		/* Those that wait to be posted again in a batch are not there for a peer. */
-		rq = rail->data.rq_depth;
 		e->imm_free = min_u32(e->imm_free, rq > 2 * RQ_BATCH ? rq - RQ_BATCH : rq);
 		rail->rq_missing = rq;
 	}
 	return 0;
 }
 
+static int set_messages(struct net_engine *e, struct net_rail *rail, struct net_nic *nic)
+{
+	int rc = net_rx_init(&rail->ctrl_rx, &nic->pd, &rail->ctrl, CTRL_RX,
+			     NET_MAX_RECVS * sizeof(struct proto_cts), WR_RQ);
+
+	/* A segment has its number before it; buffers begin at cache lines. */
+	if (!rc && e->mode == PROTO_SEND)
+		rc = net_rx_init(&rail->data_rx, &nic->pd, &rail->data, DATA_RX, e->segment + 64,
+				 WR_RQ | 1 << WR_BUF_SHIFT);
+	return rc;
+}
+
+static int rail_init(struct net_engine *e, struct net_rail *rail, struct net_nic *nic)
+{
+	const struct srd_dev_attr *dev = &nic->dev.attr;
+	struct srd_cq_attr cq = {
+		.td = &rail->td,
+		.cqe = (int)min_u32(CQ_DEPTH, dev->max_cqe),
+		.direct = true,
+	};
+	uint32_t ctrl_depth = e->mode == PROTO_WRITE ? 1 : CTRL_RX;
+	int rc;
+
+	rc = srd_td_init(&rail->td, &nic->pd);
+	if (!rc)
+		rc = srd_cq_init(&rail->cq, &nic->dev, &cq);
+	if (!rc)
+		rc = qp_init(&rail->data, e, rail, nic, 0, data_depth(e, dev));
+	if (!rc)
+		rc = qp_init(&rail->ctrl, e, rail, nic, SL_LOW_LATENCY, ctrl_depth);
+	if (rc)
+		return rc;
+	rail->data_free = rail->data.sq_depth;
+	rail->ctrl_free = rail->ctrl.sq_depth;
+	return e->mode == PROTO_WRITE ? set_promises(e, rail, nic->name)
+				      : set_messages(e, rail, nic);
+}
+
 static void rail_fini(struct net_rail *rail)
 {
 	srd_qp_fini(&rail->ctrl);
 	srd_qp_fini(&rail->data);
+	net_rx_fini(&rail->ctrl_rx);
+	net_rx_fini(&rail->data_rx);
 	srd_cq_fini(&rail->cq);
 	srd_td_fini(&rail->td);
 }
@@ -120,6 +156,11 @@ void net_engine_poll_rail(struct net_engine *e, int r)
 		net_p2p_completed(e, r, &wc[i]);
 	if (rail->rq_missing >= RQ_BATCH)
 		rq_refill(e, rail, r);
+	if (e->mode != PROTO_WRITE) {
+		net_rx_post(&rail->ctrl_rx);
+		net_rx_post(&rail->data_rx);
+		net_todo_run(e);
+	}
 }
 
 void net_engine_rails(const struct net_engine *e, struct proto_rail *rail)
@@ -157,36 +198,76 @@ static void engine_destroy(struct net_engine *e)
 	/* Nothing can complete any more. */
 	while (e->comms)
 		net_comm_free(e->comms);
+	net_numbers_free(e->numbers);
 	net_slab_fini(&e->mirrors);
 	net_slab_fini(&e->rings);
 	for (int i = 0; i < NET_MAX_COMMS / NET_ID_PAGE; i++)
-		free(e->recvs[i]);
+		free(e->by_id[i]);
 	net_owner_leave(&e->owner);
 	net_owner_fini(&e->owner);
 	free(e);
 }
 
-static int engine_create(struct net_dev *dev, bool unsolicited, struct net_engine **out)
+/* Data of a message: the smallest MTU, less its number, in whole units of what is kept in order. */
+static uint32_t segment_bytes(const struct net_dev *dev)
 {
+	uint32_t mtu = PROTO_SEGMENT_MAX + 64;
+
+	for (int i = 0; i < dev->nrails; i++)
+		mtu = min_u32(mtu, dev->nic[i].dev.attr.max_msg_size);
+	return (mtu - 4) & ~127u;
+}
+
+static int memory_init(struct net_engine *e)
+{
+	const uint32_t bytes = NET_RING_ENTRIES * sizeof(struct proto_cts);
+	struct net_dev *dev = e->dev;
 	struct srd_pd *pd[NET_MAX_RAILS];
+	int access = IBV_ACCESS_LOCAL_WRITE;
+
+	for (int i = 0; i < dev->nrails; i++)
+		pd[i] = &dev->nic[i].pd;
+	if (e->mode == PROTO_WRITE)
+		access |= IBV_ACCESS_REMOTE_WRITE;
+	net_slab_init(&e->rings, bytes, access, pd, dev->nrails);
+	net_slab_init(&e->mirrors, bytes, 0, pd, dev->nrails);
+	if (e->mode == PROTO_SEND) {
+		e->numbers = net_numbers_new(dev->max_bytes / e->segment + 1, pd, dev->nrails);
+		if (!e->numbers)
+			return -errno;
+	}
+	return net_block_get(&e->rings, &e->scratch);
+}
+
+/* All but the rails; @e is to be destroyed if it fails. */
+static int engine_init(struct net_engine *e)
+{
+	e->imm_free = UINT32_MAX;
+	e->todo_end = &e->todo;
+	e->segment = segment_bytes(e->dev);
+	if (getrandom(&e->qkey, sizeof(e->qkey), 0) != sizeof(e->qkey))
+		return -EIO;
+	if (e->segment < PROTO_SEGMENT_MIN) {
+		net_warn("NET/EFA: %s: messages of %u bytes are too small", e->dev->name,
+			 e->segment);
+		return -EOPNOTSUPP;
+	}
+	return memory_init(e);
+}
+
+static int engine_create(struct net_dev *dev, enum proto_mode mode, bool unsolicited,
+			 struct net_engine **out)
+{
 	struct net_engine *e = calloc(1, sizeof(*e));
-	int rc = 0;
+	int rc;
 
 	if (!e)
 		return -ENOMEM;
 	e->dev = dev;
+	e->mode = mode;
 	e->unsolicited = unsolicited;
-	e->imm_free = UINT32_MAX;
 	net_owner_init(&e->owner);
-	for (int i = 0; i < dev->nrails; i++)
-		pd[i] = &dev->nic[i].pd;
-	net_slab_init(&e->rings, NET_RING_ENTRIES * sizeof(struct proto_cts),
-		      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, pd, dev->nrails);
-	net_slab_init(&e->mirrors, NET_RING_ENTRIES * sizeof(struct proto_cts), 0, pd, dev->nrails);
-	if (getrandom(&e->qkey, sizeof(e->qkey), 0) != sizeof(e->qkey))
-		rc = -EIO;
-	if (!rc)
-		rc = net_block_get(&e->rings, &e->scratch);
+	rc = engine_init(e);
 	for (int i = 0; i < dev->nrails && !rc; i++)
 		rc = rail_init(e, &e->rail[i], &dev->nic[i]);
 	if (!rc)
@@ -221,36 +302,38 @@ static bool reserve(struct net_engine *e)
 	return ok;
 }
 
-static bool takes(struct net_engine *e, bool unsolicited, bool recv)
+static bool takes(struct net_engine *e, enum proto_mode mode, bool unsolicited, bool recv)
 {
-	if (e->unsolicited != unsolicited)
+	if (e->mode != mode || e->unsolicited != unsolicited)
 		return false;
 	return !recv || (e->nrecvs < e->max_recvs && reserve(e));
 }
 
 /* Of this thread, or of nobody now. Device lock held. */
-static struct net_engine *find_locked(struct net_dev *dev, bool unsolicited, bool recv)
+static struct net_engine *find_locked(struct net_dev *dev, enum proto_mode mode, bool unsolicited,
+				      bool recv)
 {
 	struct net_engine *e;
 
 	for (e = dev->engines; e; e = e->next)
-		if (pthread_equal(e->thread, pthread_self()) && takes(e, unsolicited, recv))
+		if (pthread_equal(e->thread, pthread_self()) && takes(e, mode, unsolicited, recv))
 			return e;
 	for (e = dev->engines; e; e = e->next)
-		if (e->users == 0 && takes(e, unsolicited, recv))
+		if (e->users == 0 && takes(e, mode, unsolicited, recv))
 			return e;
 	return NULL;
 }
 
-int net_engine_get(struct net_dev *dev, bool unsolicited, bool recv, struct net_engine **out)
+int net_engine_get(struct net_dev *dev, enum proto_mode mode, bool unsolicited, bool recv,
+		   struct net_engine **out)
 {
 	struct net_engine *e;
 	int rc = 0;
 
 	pthread_mutex_lock(&dev->lock);
-	e = find_locked(dev, unsolicited, recv);
+	e = find_locked(dev, mode, unsolicited, recv);
 	if (!e) {
-		rc = engine_create(dev, unsolicited, &e);
+		rc = engine_create(dev, mode, unsolicited, &e);
 		if (!rc) {
 			e->next = dev->engines;
 			dev->engines = e;
@@ -305,28 +388,30 @@ bool net_engines_close_locked(struct net_dev *dev)
 	return dev->engines == NULL;
 }
 
-/* ---- receive comms by number ---- */
+/* ---- comms by number ---- */
 
-int net_engine_add_recv(struct net_engine *e, struct net_recv *r, uint32_t *id)
+int net_engine_add(struct net_engine *e, struct net_comm *c)
 {
 	/* Numbers come round late: a write that was meant for a closed comm finds nobody. */
 	for (uint32_t n = 0; n < NET_MAX_COMMS; n++) {
 		uint32_t i = ++e->last_id % NET_MAX_COMMS;
 
-		if (net_engine_recv(e, i))
+		if (net_engine_comm(e, i))
 			continue;
-		if (!e->recvs[i / NET_ID_PAGE])
-			e->recvs[i / NET_ID_PAGE] = calloc(NET_ID_PAGE, sizeof(struct net_recv *));
-		if (!e->recvs[i / NET_ID_PAGE])
+		if (!e->by_id[i / NET_ID_PAGE])
+			e->by_id[i / NET_ID_PAGE] = calloc(NET_ID_PAGE, sizeof(struct net_comm *));
+		if (!e->by_id[i / NET_ID_PAGE])
 			return -ENOMEM;
-		e->recvs[i / NET_ID_PAGE][i % NET_ID_PAGE] = r;
-		*id = i;
+		e->by_id[i / NET_ID_PAGE][i % NET_ID_PAGE] = c;
+		c->id = i;
 		return 0;
 	}
 	return -EUSERS;
 }
 
-void net_engine_del_recv(struct net_engine *e, uint32_t id)
+void net_engine_del(struct net_engine *e, struct net_comm *c)
 {
-	e->recvs[id / NET_ID_PAGE][id % NET_ID_PAGE] = NULL;
+	if (c->id != NET_NO_ID)
+		e->by_id[c->id / NET_ID_PAGE][c->id % NET_ID_PAGE] = NULL;
+	c->id = NET_NO_ID;
 }

@@ -18,11 +18,13 @@
 #include "limits.h"
 #include "owner.h"
 #include "proto.h"
+#include "rx.h"
 #include "slab.h"
 #include "srd.h"
 
 struct net_comm;
-struct net_recv;
+struct net_numbers;
+struct net_req;
 
 /*
  * Credits, so that no queue can overflow: a CQ has an entry for every request of both send queues
@@ -32,8 +34,9 @@ struct net_rail {
 	struct srd_td td;
 	struct srd_cq cq;
 	struct srd_qp data, ctrl;
-	uint32_t data_free, ctrl_free; /* send queue entries */
-	uint32_t rq_missing;           /* receives to post again; 0 with unsolicited writes */
+	uint32_t data_free, ctrl_free;  /* send queue entries */
+	uint32_t rq_missing;            /* receives to post again; 0 with unsolicited writes */
+	struct net_rx data_rx, ctrl_rx; /* where messages go, unless the peer writes */
 };
 
 enum {
@@ -49,7 +52,9 @@ struct net_engine {
 	uint32_t nrecvs, max_recvs;
 	/* fixed */
 	struct net_dev *dev;
-	bool unsolicited; /* of its queue pairs: the peer's must be the same */
+	enum proto_mode mode; /* of all its comms */
+	bool unsolicited;     /* of its queue pairs: the peer's must be the same */
+	uint32_t segment;     /* bytes of data in one message */
 	uint32_t qkey;
 	int nrails;
 	/* entered */
@@ -61,8 +66,10 @@ struct net_engine {
 	uint32_t rings_retired;
 	struct net_block *scratch; /* where messages of 0 bytes go, and the buffer of receives */
 	struct net_comm *comms;    /* all, closed ones with requests under way included */
-	struct net_recv **recvs[NET_MAX_COMMS / NET_ID_PAGE]; /* by number; pages come as needed */
+	struct net_comm **by_id[NET_MAX_COMMS / NET_ID_PAGE]; /* pages come as needed */
 	uint32_t last_id;
+	struct net_req *todo, **todo_end; /* what waits for credits */
+	struct net_numbers *numbers;      /* for segments, or NULL */
 	bool worn; /* to go with its last user: promises are lost, or rings retired */
 };
 
@@ -70,18 +77,20 @@ struct net_engine {
  * An engine for the calling thread, with one user more. When @recv, for one more receive comm, for
  * which NET_RECV_RESERVE promises are set aside. The device must be open. Not entered.
  */
-int net_engine_get(struct net_dev *dev, bool unsolicited, bool recv, struct net_engine **out);
+int net_engine_get(struct net_dev *dev, enum proto_mode mode, bool unsolicited, bool recv,
+		   struct net_engine **out);
 void net_engine_put(struct net_engine *e, bool recv);
 /* Destroy all engines without users; true when none is left. Device lock held. */
 bool net_engines_close_locked(struct net_dev *dev);
 
-/* A number for @r; -ENOMEM, -EUSERS. Entered. */
-int net_engine_add_recv(struct net_engine *e, struct net_recv *r, uint32_t *id);
-void net_engine_del_recv(struct net_engine *e, uint32_t id);
+/* A number for @c; -ENOMEM, -EUSERS. Entered. */
+int net_engine_add(struct net_engine *e, struct net_comm *c);
+void net_engine_del(struct net_engine *e, struct net_comm *c);
 
-static inline struct net_recv *net_engine_recv(const struct net_engine *e, uint32_t id)
+/* With writes, only receive comms have numbers. */
+static inline struct net_comm *net_engine_comm(const struct net_engine *e, uint32_t id)
 {
-	struct net_recv **page = e->recvs[id / NET_ID_PAGE];
+	struct net_comm **page = e->by_id[id / NET_ID_PAGE];
 
 	return page ? page[id % NET_ID_PAGE] : NULL;
 }

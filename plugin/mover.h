@@ -18,11 +18,18 @@ struct net_mover {
 	/* Start to move req->bytes of @data to the buffer of line @l, number @seq. */
 	int (*send)(struct net_send *s, struct net_req *req, const struct proto_cts *l,
 		    uint32_t seq, const void *data, const struct net_mr *mr);
+	/* Go on with what net_todo_add() was called for; false: no credits. */
+	bool (*run)(struct net_req *req);
+	/* A message to @c but one with lines; @data is valid until the return. */
+	void (*message)(struct net_comm *c, const struct proto_note *note, const uint8_t *data,
+			uint32_t len);
 };
 
-/* By RDMA writes of the sender. */
-extern const struct net_mover net_write;
+extern const struct net_mover net_write, net_read, net_segment;
+
 /* A write of a peer to this engine has completed. */
 void net_write_arrived(struct net_engine *e, int rail, const struct srd_wc *wc);
+/* A read into buffer @i of @req has completed. */
+void net_read_completed(struct net_req *req, uint32_t i, int rail);
 
 #endif

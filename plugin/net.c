@@ -102,7 +102,9 @@ enum nccl_net_result net_properties(int dev, struct nccl_net_props_v12 *props)
 	props->name = d->name;
 	props->pci_path = d->pci_path;
 	props->guid = d->guid;
-	props->ptr_support = net_mem_support();
+	/* Without RDMA the CPU copies. */
+	props->ptr_support = d->caps & (PROTO_CAP_WRITE | PROTO_CAP_READ) ? net_mem_support()
+									  : NCCL_NET_PTR_HOST;
 	props->speed = (int)d->speed_mbps;
 	props->port = 1;
 	props->latency = d->latency_us;
@@ -234,6 +236,10 @@ enum nccl_net_result net_reg_mr_dma_buf(void *comm, void *data, size_t size, int
 
 enum nccl_net_result net_dereg_mr(void *comm, void *mhandle)
 {
+	const struct net_comm *c = comm;
+
+	if (mhandle && c->kind == NET_RECV)
+		net_recv_forget(comm, mhandle);
 	if (mhandle)
 		net_mr_put(cache_of(comm), mhandle);
 	return NCCL_NET_OK;

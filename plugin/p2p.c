@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "message.h"
 #include "mover.h"
 
 #define likely(x)   __builtin_expect(!!(x), 1)
@@ -98,6 +99,8 @@ static int send_entered(struct net_send *s, void *data, size_t size, int tag,
 
 	if (unlikely(s->c.err))
 		return s->c.err;
+	if (!s->group && s->c.engine->mode != PROTO_WRITE)
+		net_engine_poll(s->c.engine);
 	if (!s->group && (!is_here(s, s->next_seq) || !see_group(s)))
 		return s->c.err;
 	i = match(s, tag);
@@ -105,11 +108,20 @@ static int send_entered(struct net_send *s, void *data, size_t size, int tag,
 		return 0;
 	if (likely(s->free))
 		rc = start_send(s, i, data, size, mr, request);
+	if (unlikely(s->c.engine->todo))
+		net_todo_run(s->c.engine);
 	if (unlikely(rc == -EAGAIN)) {
 		net_engine_poll(s->c.engine);
 		rc = s->c.err;
 	}
 	return rc;
+}
+
+/* Lines are written, or else come as messages. */
+static bool may_have_come(const struct net_send *s)
+{
+	return is_here(s, s->next_seq) ||
+	       (unlikely(s->c.engine->mode != PROTO_WRITE) && !net_engine_idle(s->c.engine));
 }
 
 /* Apart from the look that NCCL makes far more often than there is something to do. */
@@ -128,8 +140,7 @@ int net_isend(struct net_send *s, void *data, size_t size, int tag, const struct
 	      void **request)
 {
 	*request = NULL;
-	if (net_owner_try(&s->c.engine->owner) && !s->c.err && !s->group &&
-	    !is_here(s, s->next_seq)) {
+	if (net_owner_try(&s->c.engine->owner) && !s->c.err && !s->group && !may_have_come(s)) {
 		net_owner_leave_own();
 		return 0;
 	}
@@ -145,7 +156,7 @@ static __attribute__((noinline)) void reclaim(struct net_recv *r)
 		const struct net_req *req = &r->req[r->req_first % NET_MAX_REQS];
 
 		/* A line is not written again before its last write has completed. */
-		if (req->in_use || req->cts_under_way)
+		if (req->in_use || req->busy)
 			break;
 		r->slots_free += req->n;
 	}
@@ -197,6 +208,7 @@ static void open_slot(struct net_recv *r, const struct net_req *req, int i, void
 	r->slot[(req->slot + (uint32_t)i) & (r->nslots - 1)] = (struct net_slot){
 		.req = (uint8_t)(req - r->req),
 		.open = true,
+		.mr = mr,
 	};
 	l->addr = (uintptr_t)data;
 	l->len = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
@@ -258,6 +270,24 @@ int net_irecv(struct net_recv *r, int n, void *const *data, const size_t *sizes,
 	return rc;
 }
 
+void net_recv_forget(struct net_recv *r, const struct net_mr *mr)
+{
+	struct net_owner *owner = &r->c.engine->owner;
+
+	if (r->c.engine->mode != PROTO_SEND)
+		return;
+	net_owner_enter(owner);
+	for (uint32_t i = 0; i < r->nslots; i++) {
+		if (!r->slot[i].open || r->slot[i].mr != mr)
+			continue;
+		r->slot[i].open = false;
+		r->c.err = -ECANCELED;
+	}
+	if (r->c.err)
+		net_message_over(&r->c);
+	net_owner_leave(owner);
+}
+
 /* ---- completions ---- */
 
 /* A receive that failed belongs to no comm that could be named. */
@@ -273,18 +303,34 @@ receive_failed(struct net_engine *e, int rail, const struct srd_wc *wc)
 static void __attribute__((cold))
 request_failed(struct net_comm *c, int kind, int rail, const struct srd_wc *wc)
 {
-	const char *what = c->kind == NET_SEND ? "a send" : "a flush";
+	static const char *const what[] = {
+		[WR_LINES] = "a message",
+		[WR_NOTE] = "a message",
+		[WR_READ] = "a read",
+	};
+	const char *text = what[kind];
 
-	net_comm_fail(c, srd_wc_err(wc), kind == WR_CTS ? "a clear-to-send" : what, rail, wc);
+	if (kind == WR_DATA)
+		text = c->kind == NET_SEND ? "a send" : "a flush";
+	else if (kind == WR_LINES && c->kind == NET_RECV)
+		text = "a clear-to-send";
+	net_comm_fail(c, srd_wc_err(wc), text, rail, wc);
+	net_message_over(c);
+}
+
+static void leave_under_way(struct net_comm *c)
+{
+	if (unlikely(--c->under_way == 0 && c->closed))
+		net_comm_free(c);
 }
 
 static void request_completed(struct net_engine *e, int rail, const struct srd_wc *wc)
 {
-	struct net_req *req = (struct net_req *)(uintptr_t)(wc->wr_id & ~(uint64_t)WR_KIND);
+	struct net_req *req = (struct net_req *)(uintptr_t)(wc->wr_id & ~(uint64_t)WR_BITS);
 	struct net_comm *c = req->comm;
 	int kind = wc->wr_id & WR_KIND;
 
-	if (kind == WR_DATA)
+	if (kind == WR_DATA || kind == WR_READ)
 		e->rail[rail].data_free++;
 	else
 		e->rail[rail].ctrl_free++;
@@ -292,10 +338,23 @@ static void request_completed(struct net_engine *e, int rail, const struct srd_w
 		request_failed(c, kind, rail, wc); /* and is never done */
 	else if (kind == WR_DATA)
 		req->to_come--;
-	else
-		req->cts_under_way--;
-	if (unlikely(--c->under_way == 0 && c->closed))
-		net_comm_free(c);
+	else if (kind == WR_LINES)
+		req->busy--;
+	else if (kind == WR_READ)
+		net_read_completed(req, (wc->wr_id & WR_BITS) >> WR_BUF_SHIFT, rail);
+	leave_under_way(c);
+}
+
+static void message_completed(struct net_engine *e, int rail, const struct srd_wc *wc)
+{
+	struct net_rail *r = &e->rail[rail];
+	struct net_rx *rx = wc->wr_id & 1 << WR_BUF_SHIFT ? &r->data_rx : &r->ctrl_rx;
+
+	if (unlikely(wc->status != IBV_WC_SUCCESS))
+		receive_failed(e, rail, wc);
+	else if (likely(wc->flags & SRD_WC_IMM))
+		net_message(e, wc->imm, net_rx_get(rx, wc->wr_id), wc->byte_len);
+	net_rx_put(rx, wc->wr_id);
 }
 
 void net_p2p_completed(struct net_engine *e, int rail, const struct srd_wc *wc)
@@ -304,12 +363,49 @@ void net_p2p_completed(struct net_engine *e, int rail, const struct srd_wc *wc)
 		request_completed(e, rail, wc);
 		return;
 	}
+	if (e->mode != PROTO_WRITE) {
+		message_completed(e, rail, wc);
+		return;
+	}
 	if (!(wc->flags & SRD_WC_UNSOLICITED))
 		e->rail[rail].rq_missing++;
 	if (unlikely(wc->status != IBV_WC_SUCCESS || !(wc->flags & SRD_WC_IMM)))
 		receive_failed(e, rail, wc);
 	else
 		net_write_arrived(e, rail, wc);
+}
+
+/* ---- what waits for credits ---- */
+
+/* It counts as under way, so that the comm stays. */
+void net_todo_add(struct net_req *req)
+{
+	struct net_engine *e = req->comm->engine;
+
+	if (req->queued)
+		return;
+	req->queued = true;
+	req->todo = NULL;
+	req->comm->under_way++;
+	*e->todo_end = req;
+	e->todo_end = &req->todo;
+}
+
+void net_todo_run(struct net_engine *e)
+{
+	struct net_req *req;
+
+	while ((req = e->todo)) {
+		struct net_comm *c = req->comm;
+
+		if (!c->err && !c->mover->run(req))
+			return;
+		e->todo = req->todo;
+		if (!e->todo)
+			e->todo_end = &e->todo;
+		req->queued = false;
+		leave_under_way(c);
+	}
 }
 
 /* ---- test ---- */

@@ -12,6 +12,11 @@ int net_isend(struct net_send *s, void *data, size_t size, int tag, const struct
 /* @n: 1 ... NET_MAX_RECVS buffers, each with its size, tag and registration. */
 int net_irecv(struct net_recv *r, int n, void *const *data, const size_t *sizes, const int *tags,
 	      void *const *mrs, void **request);
+/*
+ * @mr goes away: nothing may be written there any more. Where the device does that, it refuses by
+ * itself; what we copy, we must not copy. Not entered.
+ */
+void net_recv_forget(struct net_recv *r, const struct net_mr *mr);
 /* *@done is 1 or 0; when 1, @sizes (may be NULL) are set and the request is free again. */
 int net_test(struct net_req *req, int *done, int *sizes);
 
@@ -25,6 +30,11 @@ static inline struct proto_cts *net_line(const struct net_block *ring, uint32_t 
 {
 	return (struct proto_cts *)ring->mem + ((seq - 1) & (lines - 1));
 }
+
+/* Call the mover's run() for @req at the end of this poll or isend, and until it says true. */
+void net_todo_add(struct net_req *req);
+/* Once for all that there is. Entered. */
+void net_todo_run(struct net_engine *e);
 
 /* All of a buffer is here. */
 void net_slot_filled(struct net_recv *r, struct net_slot *slot);

@@ -14,6 +14,7 @@ enum net_in_order { NET_IN_ORDER_AUTO, NET_IN_ORDER_YES, NET_IN_ORDER_NO };
 struct net_param {
 	int64_t connect_timeout_s; /* 0: none */
 	int64_t min_stripe;        /* bytes */
+	int64_t protocol;          /* enum proto_mode; 0: the best */
 	int64_t rails;             /* 0: by topology */
 	int64_t dmabuf, mr_cache;  /* 0 or 1 */
 	int64_t flush;             /* enum net_flush_mode */

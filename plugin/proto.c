@@ -115,6 +115,15 @@ static void get_keys(struct reader *r, uint32_t *key, int n)
 		key[i] = (uint32_t)get(r, 4);
 }
 
+static uint32_t get_segment(struct reader *r)
+{
+	uint32_t segment = (uint32_t)get_at_most(r, 4, PROTO_SEGMENT_MAX);
+
+	if (segment < PROTO_SEGMENT_MIN)
+		r->bad = true;
+	return segment;
+}
+
 static uint8_t *put_head(uint8_t *p, uint32_t magic, int type)
 {
 	p = put(p, magic, 4);
@@ -192,9 +201,10 @@ void proto_cookie_set(uint8_t handle[PROTO_HANDLE_BYTES], uint64_t cookie)
 
 /* ---- messages ---- */
 
-static_assert(7 + 4 + 8 + 4 + 24 + 1 + 1 + NET_MAX_RAILS * (28 + 4) + 8 + 2 <= PROTO_MSG_BYTES,
+static_assert(7 + 4 + 8 + 4 + 24 + 1 + 1 + NET_MAX_RAILS * (28 + 4) + 8 + 2 + 1 + 4 + 4 <=
+		      PROTO_MSG_BYTES,
 	      "req");
-static_assert(7 + 8 + 4 + 4 + 1 + NET_MAX_RAILS * (28 + 4) + 4 + 8 <= PROTO_MSG_BYTES, "resp");
+static_assert(7 + 8 + 4 + 4 + 1 + NET_MAX_RAILS * (28 + 4) + 4 + 8 + 4 <= PROTO_MSG_BYTES, "resp");
 
 int proto_type(const uint8_t *in, size_t len)
 {
@@ -216,6 +226,9 @@ size_t proto_req_pack(uint8_t out[PROTO_MSG_BYTES], const struct proto_req *req)
 	p = put(p, req->ring_addr, 8);
 	p = put(p, req->ring_entries, 2);
 	p = put_keys(p, req->ring_rkey, req->nrails);
+	p = put(p, req->mode, 1);
+	p = put(p, req->comm_id, 4);
+	p = put(p, req->segment, 4);
 	return (size_t)(p - out);
 }
 
@@ -236,9 +249,12 @@ int proto_req_unpack(struct proto_req *req, const uint8_t *in, size_t len)
 	req->ring_addr = get(&r, 8);
 	req->ring_entries = (uint16_t)get_at_most(&r, 2, NET_RING_MAX);
 	get_keys(&r, req->ring_rkey, req->nrails);
+	req->mode = (uint8_t)get_at_most(&r, 1, PROTO_SEND);
+	req->comm_id = (uint32_t)get_at_most(&r, 4, NET_MAX_COMMS - 1);
+	req->segment = get_segment(&r);
 	/* A power of two: entries are found by mask. Lines are aligned: each lands as a unit. */
 	if (req->ring_entries < NET_MAX_RECVS || req->ring_entries & (req->ring_entries - 1) ||
-	    req->ring_addr % sizeof(struct proto_cts))
+	    req->ring_addr % sizeof(struct proto_cts) || req->mode == 0)
 		r.bad = true;
 	return r.bad ? -EINVAL : 0;
 }
@@ -256,6 +272,7 @@ size_t proto_resp_pack(uint8_t out[PROTO_MSG_BYTES], const struct proto_resp *re
 	p = put(p, resp->comm_id, 4);
 	p = put(p, resp->scratch_addr, 8);
 	p = put_keys(p, resp->scratch_rkey, resp->nrails);
+	p = put(p, resp->segment, 4);
 	return (size_t)(p - out);
 }
 
@@ -275,6 +292,7 @@ int proto_resp_unpack(struct proto_resp *resp, const uint8_t *in, size_t len)
 		resp->comm_id = (uint32_t)get_at_most(&r, 4, NET_MAX_COMMS - 1);
 		resp->scratch_addr = get(&r, 8);
 		get_keys(&r, resp->scratch_rkey, resp->nrails);
+		resp->segment = get_segment(&r);
 	}
 	return r.bad ? -EINVAL : 0;
 }

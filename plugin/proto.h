@@ -19,13 +19,23 @@ enum {
 	PROTO_VERSION = 1,
 	PROTO_HANDLE_BYTES = 128,
 	PROTO_MSG_BYTES = 512, /* the most a message takes */
+	PROTO_SEGMENT_MIN = 512,
+	PROTO_SEGMENT_MAX = 65024, /* with its number less than a receive can say */
 };
 
 /* What a device can, and a connection then uses. */
 enum {
 	PROTO_CAP_WRITE = 1u << 0,
 	PROTO_CAP_UNSOLICITED = 1u << 1,
+	PROTO_CAP_READ = 1u << 2,
 	PROTO_SAYS_ORDER = 1u << 7, /* in a handle: that side lets NCCL use LL and LL128 */
+};
+
+/* How the data of a connection move. */
+enum proto_mode {
+	PROTO_WRITE = 1, /* RDMA writes of the sender */
+	PROTO_READ = 2,  /* RDMA reads of the receiver */
+	PROTO_SEND = 3,  /* messages */
 };
 
 /* ---- connection handle ---- */
@@ -75,6 +85,9 @@ struct proto_req {
 	uint64_t ring_addr;    /* where clear-to-send lines go */
 	uint16_t ring_entries; /* NET_MAX_RECVS ... NET_RING_MAX, a power of two */
 	uint32_t ring_rkey[NET_MAX_RAILS];
+	uint8_t mode;     /* enum proto_mode */
+	uint32_t comm_id; /* to be put into messages */
+	uint32_t segment; /* bytes of one, PROTO_SEGMENT_MIN ... _MAX */
 };
 
 /* The listener answers. */
@@ -87,6 +100,7 @@ struct proto_resp {
 	uint32_t comm_id;      /* to be put into immediates */
 	uint64_t scratch_addr; /* where messages of 0 bytes go */
 	uint32_t scratch_rkey[NET_MAX_RAILS];
+	uint32_t segment; /* likewise */
 };
 
 /* Return the length. */
@@ -150,6 +164,43 @@ static inline struct proto_imm proto_imm_unpack(uint32_t imm)
 		.entry = imm >> 17 & (NET_RING_MAX - 1),
 		.piece = imm >> 26 & 7,
 		.pieces = (uint8_t)((imm >> 29) + 1),
+	};
+}
+
+/* ---- immediate of a message ---- */
+
+enum proto_note_type {
+	PROTO_LINES,        /* clear-to-send lines, up to NET_MAX_RECVS */
+	PROTO_READY,        /* one line that says where the data of a send are */
+	PROTO_FIN,          /* they have been read; entry is the request that READY named */
+	PROTO_SEGMENT,      /* a part of the data; entry is the ring's */
+	PROTO_LAST_SEGMENT, /* the one with the highest number */
+	PROTO_OVER,         /* the comm has failed, or was closed before its requests were done */
+};
+
+/* type (3 bits), lap (3), entry (9), comm (17) */
+struct proto_note {
+	uint32_t comm;
+	uint16_t entry;
+	uint8_t lap; /* low bits of the line's seq: not what came before in the same place */
+	uint8_t type;
+};
+
+enum { PROTO_NOTE_LAP = 7 };
+
+static inline uint32_t proto_note_pack(enum proto_note_type type, uint32_t comm, uint32_t entry,
+				       uint32_t seq)
+{
+	return (uint32_t)type << 29 | (seq & PROTO_NOTE_LAP) << 26 | entry << 17 | comm;
+}
+
+static inline struct proto_note proto_note_unpack(uint32_t imm)
+{
+	return (struct proto_note){
+		.comm = imm & (NET_MAX_COMMS - 1),
+		.entry = imm >> 17 & (NET_RING_MAX - 1),
+		.lap = imm >> 26 & PROTO_NOTE_LAP,
+		.type = (uint8_t)(imm >> 29),
 	};
 }
 

@@ -6,18 +6,12 @@
  */
 #include <errno.h>
 
+#include "cut.h"
 #include "mover.h"
 #include "p2p.h"
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
-
-enum { PIECE_ALIGN = 128 }; /* bytes: what a device may promise to place in order */
-
-static int next_rail(const struct net_comm *c, int rail)
-{
-	return rail + 1 == c->nrails ? 0 : rail + 1;
-}
 
 /* ---- lines ---- */
 
@@ -28,7 +22,7 @@ static int write_lines(struct net_recv *r, struct net_req *req, uint32_t seq, ui
 	struct srd_wr *wr = &r->wr;
 	int rc;
 
-	wr->wr_id = (uintptr_t)req | WR_CTS;
+	wr->wr_id = (uintptr_t)req | WR_LINES;
 	wr->to = &r->c.peer[r->next_rail];
 	wr->sge[0].addr = (uintptr_t)net_line(r->mirror, seq, r->nslots);
 	wr->sge[0].length = n * (uint32_t)sizeof(struct proto_cts);
@@ -40,7 +34,7 @@ static int write_lines(struct net_recv *r, struct net_req *req, uint32_t seq, ui
 		return rc;
 	rail->ctrl_free--;
 	r->c.under_way++;
-	req->cts_under_way++;
+	req->busy++;
 	return 0;
 }
 
@@ -62,92 +56,54 @@ static int announce(struct net_recv *r, struct net_req *req, uint32_t seq)
 /* ---- data ---- */
 
 /* The device checks address and key of 0 bytes, too, and NCCL does not vouch for them. */
-static int send_nothing(struct net_send *s, struct net_req *req, int rail, uint32_t seq)
+static void aim_at_scratch(const struct net_send *s, struct srd_wr *wr, int rail)
 {
-	struct net_engine *e = s->c.engine;
-	struct srd_wr *wr = &s->wr;
+	const struct net_block *scratch = s->c.engine->scratch;
 
-	wr->wr_id = (uintptr_t)req | WR_DATA;
-	wr->to = &s->c.peer[rail];
-	wr->imm = proto_imm_pack(s->peer_id, (seq - 1) % NET_RING_ENTRIES, 0, 1);
-	wr->sge[0].addr = (uintptr_t)e->scratch->mem;
-	wr->sge[0].length = 0;
-	wr->sge[0].lkey = e->scratch->lkey[rail];
+	wr->sge[0].addr = (uintptr_t)scratch->mem;
+	wr->sge[0].lkey = scratch->lkey[rail];
 	wr->raddr = s->scratch_addr;
 	wr->rkey = s->scratch_rkey[rail];
-	return srd_post(&e->rail[rail].data, wr, 1);
-}
-
-/* How many rails share @bytes. */
-static uint32_t pieces(const struct net_send *s, uint32_t bytes)
-{
-	uint32_t n;
-
-	if (likely(bytes < 2 * s->min_stripe))
-		return 1;
-	n = bytes / s->min_stripe;
-	return n < (uint32_t)s->c.nrails ? n : (uint32_t)s->c.nrails;
-}
-
-static bool rails_have_room(const struct net_send *s, int rail, uint32_t n)
-{
-	for (; n; n--, rail = next_rail(&s->c, rail))
-		if (unlikely(!s->c.engine->rail[rail].data_free))
-			return false;
-	return true;
-}
-
-static void posted(struct net_send *s, struct net_req *req, int rail)
-{
-	s->c.engine->rail[rail].data_free--;
-	s->c.under_way++;
-	req->to_come++;
 }
 
 static int send_data(struct net_send *s, struct net_req *req, const struct proto_cts *l,
 		     uint32_t seq, const void *data, const struct net_mr *mr)
 {
-	/* The line is memory that a peer writes. */
-	int rail = likely(l->rail0 < s->c.nrails) ? l->rail0 : 0, rc;
-	uint32_t n = pieces(s, req->bytes), step = req->bytes, off = 0;
+	struct net_cut cut = net_cut(&s->c, req->bytes, l->rail0);
+	uint32_t n = cut.left, i = 0;
 	struct srd_wr *wr = &s->wr;
+	int rc;
 
-	if (unlikely(!rails_have_room(s, rail, n)))
+	if (unlikely(!net_cut_has_room(&s->c, &cut)))
 		return -EAGAIN;
-	if (unlikely(!req->bytes)) {
-		rc = send_nothing(s, req, rail, seq);
-		if (rc == 0)
-			posted(s, req, rail);
-		return rc;
-	}
-	if (n > 1)
-		step = ((step + n - 1) / n + PIECE_ALIGN - 1) & ~(PIECE_ALIGN - 1u);
 	wr->wr_id = (uintptr_t)req | WR_DATA;
-	for (uint32_t i = 0; i < n; i++, rail = next_rail(&s->c, rail), off += step) {
-		uint32_t left = req->bytes - off;
-
-		wr->to = &s->c.peer[rail];
-		wr->imm = proto_imm_pack(s->peer_id, (seq - 1) % NET_RING_ENTRIES, i, n);
-		wr->sge[0].addr = (uintptr_t)data + off;
-		wr->sge[0].length = left < step ? left : step;
-		wr->sge[0].lkey = mr->lkey[rail];
-		wr->raddr = l->addr + off;
-		wr->rkey = l->rkey[rail];
-		rc = srd_post(&s->c.engine->rail[rail].data, wr, 1);
+	do {
+		wr->to = &s->c.peer[cut.rail];
+		wr->imm = proto_imm_pack(s->c.peer_id, (seq - 1) % NET_RING_ENTRIES, i++, n);
+		wr->sge[0].length = cut.len;
+		if (likely(cut.len)) {
+			wr->sge[0].addr = (uintptr_t)data + cut.off;
+			wr->sge[0].lkey = mr->lkey[cut.rail];
+			wr->raddr = l->addr + cut.off;
+			wr->rkey = l->rkey[cut.rail];
+		} else {
+			aim_at_scratch(s, wr, cut.rail);
+		}
+		rc = net_cut_post(&s->c, &cut, wr);
 		if (unlikely(rc))
 			return rc;
-		posted(s, req, rail);
-	}
+		req->to_come++;
+	} while (net_cut_next(&s->c, &cut));
 	return 0;
 }
 
-const struct net_mover net_write = {announce, send_data};
+const struct net_mover net_write = {.announce = announce, .send = send_data};
 
 /* A piece of a message is in its buffer. Whatever does not fit an open buffer is dropped. */
 void net_write_arrived(struct net_engine *e, int rail, const struct srd_wc *wc)
 {
 	const struct proto_imm imm = proto_imm_unpack(wc->imm);
-	struct net_recv *r = net_engine_recv(e, imm.comm);
+	struct net_recv *r = (struct net_recv *)net_engine_comm(e, imm.comm);
 	struct net_slot *slot;
 
 	if (unlikely(!r || imm.entry > r->ring_mask || imm.piece >= imm.pieces))

@@ -3,7 +3,7 @@
 # run-tests.sh TEST...: run Criterion programs one after the other, a line each, all of the output of those that fail.
 # BUILD=DIR is where softefa is. What is in integration/ runs on software EFA devices, each program in a domain of its
 # own, unless it starts softefa itself (netbench, examples); those of the core run on each kind of CQ
-# (tests/lib/loop.h), those of the plugin's data path on one rail and on four.
+# (tests/lib/loop.h), those of the plugin's data path on one rail, and by each protocol on four.
 # What is in conformance/ runs on devices of each kind that variants() lists; with SOFTEFA=0 on those of the machine.
 # Exits 1 if a test failed, crashed, hung, or a program had none.
 set -eu
@@ -43,7 +43,7 @@ count() { sed -n "s/.*Synthesis:.*$1: \([0-9]*\).*/\1/p" "$log" | tail -n 1; }
 
 # one TEST [ARGUMENT OF SOFTEFA]...
 one() {
-	local start=$SECONDS rc=0 tests skips name=${1#"$build"/}${LOOP_CQ:+ $LOOP_CQ}${NCCL_EFA_RAILS:+ rails $NCCL_EFA_RAILS}${2:+ ${*:2}}
+	local start=$SECONDS rc=0 tests skips name=${1#"$build"/}${LOOP_CQ:+ $LOOP_CQ}${NCCL_EFA_PROTOCOL:+ $NCCL_EFA_PROTOCOL}${2:+ ${*:2}}
 
 	run "$@" >"$log" 2>&1 || rc=$?
 	tests=$(count Tested) skips=$(grep -c '^\[SKIP\]' "$log") || true
@@ -72,7 +72,13 @@ for test; do
 		;;
 	*/integration/plugin_@(data|fail|flow|group|random|abort))
 		one "$test"
-		NCCL_EFA_RAILS=4 NCCL_EFA_MIN_STRIPE=4096 one "$test"
+		export NCCL_EFA_RAILS=4 NCCL_EFA_MIN_STRIPE=4096
+		for protocol in write read send; do
+			# A send by messages is done when the peer has it, whatever becomes of it there.
+			[[ $test-$protocol != *_fail-send ]] || continue
+			NCCL_EFA_PROTOCOL=$protocol one "$test"
+		done
+		unset NCCL_EFA_RAILS NCCL_EFA_MIN_STRIPE
 		;;
 	*) one "$test" ;;
 	esac

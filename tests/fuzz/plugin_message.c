@@ -26,11 +26,14 @@ static size_t good(uint8_t *msg, uint8_t what)
 				      .conn_id = 3,
 				      .nrails = nrails,
 				      .ring_addr = 64,
-				      .ring_entries = 64};
+				      .ring_entries = 64,
+				      .mode = 1 + what % 3,
+				      .segment = 4096};
 	const struct proto_resp resp = {.token = 2,
 					.conn_id = 3,
 					.nrails = nrails,
 					.comm_id = 4,
+					.segment = 4096,
 					.refused = what / 4 % 16 == 15 ? 111 : 0};
 
 	return what & 2 ? proto_req_pack(msg, &req) : proto_resp_pack(msg, &resp);
@@ -65,7 +68,9 @@ static void check_req(const struct proto_req *req, const uint8_t *msg, size_t le
 
 	check_rails(req->rail, req->nrails);
 	need(req->cm.qpn <= 0xffff && req->ring_addr % sizeof(struct proto_cts) == 0);
-	need(req->ring_entries && req->ring_entries <= NET_RING_MAX &&
+	need(req->mode >= PROTO_WRITE && req->mode <= PROTO_SEND && req->comm_id < NET_MAX_COMMS);
+	need(req->segment >= PROTO_SEGMENT_MIN && req->segment <= PROTO_SEGMENT_MAX);
+	need(req->ring_entries >= NET_MAX_RECVS && req->ring_entries <= NET_RING_MAX &&
 	     !(req->ring_entries & (req->ring_entries - 1)));
 	need(n <= len && !memcmp(msg, out, n));
 }

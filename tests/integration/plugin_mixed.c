@@ -23,12 +23,25 @@ struct pair {
 
 #define UNSOLICITED "caps=0x6f"
 #define SOLICITED   "caps=0x2f"
+#define READ        "caps=0x0f"
+#define SEND        "caps=0x0e"
 
+/* Each with each: the lesser decides. */
 static struct pair pairs[] = {
 	{{UNSOLICITED}, {UNSOLICITED}},
 	{{UNSOLICITED}, {SOLICITED}},
 	{{SOLICITED}, {UNSOLICITED}},
 	{{SOLICITED}, {SOLICITED}},
+	{{UNSOLICITED}, {READ}},
+	{{READ}, {UNSOLICITED}},
+	{{READ}, {READ}},
+	{{UNSOLICITED}, {SEND}},
+	{{SEND}, {SOLICITED}},
+	{{READ}, {SEND}},
+	{{SEND}, {READ}},
+	{{SEND}, {SEND}},
+	{{"profile=efa0"}, {"profile=efa2"}},
+	{{"profile=efa4"}, {"profile=efa1"}},
 };
 
 static size_t size_of(uint32_t i)
@@ -74,13 +87,12 @@ static void run_side(struct twin *t, void *arg)
 	plug_close(&p);
 }
 
-ParameterizedTestParameters(mixed, data_flows_both_ways_whichever_side_has_unsolicited_writes)
+ParameterizedTestParameters(mixed, data_flows_both_ways_whatever_each_side_can_do)
 {
 	return cr_make_param_array(struct pair, pairs, sizeof(pairs) / sizeof(pairs[0]));
 }
 
-ParameterizedTest(struct pair *pair, mixed,
-		  data_flows_both_ways_whichever_side_has_unsolicited_writes)
+ParameterizedTest(struct pair *pair, mixed, data_flows_both_ways_whatever_each_side_can_do)
 {
 	struct twin t;
 
@@ -89,16 +101,52 @@ ParameterizedTest(struct pair *pair, mixed,
 	twin_end(&t);
 }
 
-Test(mixed, adapter_without_rdma_write_is_left_out_and_said_to_be_so)
+static struct said {
+	char settings[24], text[40];
+} said[] = {{UNSOLICITED, "RDMA write, unsolicited"},
+	    {SOLICITED, "data by RDMA write"},
+	    {READ, "RDMA read: no RDMA write"},
+	    {SEND, "messages: no RDMA"}};
+
+ParameterizedTestParameters(mixed, what_an_adapter_can_do_is_said)
+{
+	return cr_make_param_array(struct said, said, sizeof(said) / sizeof(said[0]));
+}
+
+ParameterizedTest(struct said *s, mixed, what_an_adapter_can_do_is_said)
 {
 	struct plug p;
 
-	plug_softefa("caps=0x0f");
-	plug_load(&p, 0);
-	plug_init(&p);
-	cr_assert(zero(int, p.ndev));
+	plug_softefa(s->settings);
+	plug_open(&p, 0);
 	cr_assert(zero(int, plug_warned()));
-	need(plug_said("no RDMA write"), "%d lines, the last: %s", plug_informed(), plug_info());
+	need(plug_said(s->text), "%d lines, the last: %s", plug_informed(), plug_info());
+	plug_close(&p);
+}
+
+static struct forced {
+	char settings[24], protocol[8], text[40];
+} forced[] = {{READ, "write", "no RDMA write"}, {SEND, "read", "no RDMA read"}};
+
+ParameterizedTestParameters(mixed, protocol_that_is_asked_for_and_cannot_be_is_an_error)
+{
+	return cr_make_param_array(struct forced, forced, sizeof(forced) / sizeof(forced[0]));
+}
+
+ParameterizedTest(struct forced *f, mixed, protocol_that_is_asked_for_and_cannot_be_is_an_error)
+{
+	uint8_t handle[HANDLE];
+	struct plug p;
+	void *listen;
+
+	plug_softefa(f->settings);
+	setenv("NCCL_EFA_PROTOCOL", f->protocol, 1);
+	plug_open(&p, 0);
+	listen = plug_listen(&p, 0, handle);
+	cr_assert(eq(int, plug_connect_fails(&p, 0, handle, 1000), NCCL_NET_INVALID_USAGE));
+	need(plug_said(f->text) && plug_said("NCCL_EFA_PROTOCOL"), "%s", plug_warning());
+	plug_forget();
+	plug_close_listen(&p, listen);
 	plug_close(&p);
 }
 

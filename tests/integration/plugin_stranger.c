@@ -107,6 +107,8 @@ static struct proto_req request(const struct scene *s)
 		.nrails = 1,
 		.ring_addr = 4096,
 		.ring_entries = 64,
+		.mode = PROTO_WRITE,
+		.segment = 4096,
 	};
 
 	req.rail[0] = (struct proto_rail){

@@ -62,6 +62,9 @@ static struct proto_req req(int nrails)
 		.nrails = (uint8_t)nrails,
 		.ring_addr = 0xb1b2b3b4b5b6b7c0,
 		.ring_entries = 256,
+		.mode = PROTO_READ,
+		.comm_id = 0x1abce,
+		.segment = 0x2280,
 	};
 
 	set_rails(r.rail, nrails);
@@ -78,6 +81,7 @@ static struct proto_resp resp(int nrails)
 		.nrails = (uint8_t)nrails,
 		.comm_id = 0x1abcd,
 		.scratch_addr = 0xb1b2b3b4b5b6b7b9,
+		.segment = 0x2280,
 	};
 
 	set_rails(r.rail, nrails);
@@ -104,11 +108,13 @@ static const uint8_t handle_bytes[] = {
 static const uint8_t req_bytes[] = {
 	'E', 'F', 'A', 'm', 0, 1, 1, 0x41, 0x42, 0x43, 0x44, TOKEN, 0x61, 0x62, 0x63, 0x64, EP, 0x71,
 	1, RAIL_0, 0xb1, 0xb2, 0xb3, 0xb4, 0xb5, 0xb6, 0xb7, 0xc0, 1, 0, 0xc1, 0xc2, 0xc3, 0,
+	2, 0, 1, 0xab, 0xce, 0, 0, 0x22, 0x80,
 };
 
 static const uint8_t resp_bytes[] = {
 	'E', 'F', 'A', 'm', 0, 1, 2, TOKEN, 0x61, 0x62, 0x63, 0x64, 0, 0, 0, 0, 1, RAIL_0,
 	0, 1, 0xab, 0xcd, 0xb1, 0xb2, 0xb3, 0xb4, 0xb5, 0xb6, 0xb7, 0xb9, 0xc1, 0xc2, 0xc3, 0,
+	0, 0, 0x22, 0x80,
 };
 
 static const uint8_t refusal_bytes[] = {
@@ -173,6 +179,22 @@ Test(proto, immediate_has_these_bits)
 	cr_assert(eq(u32, proto_imm_pack(0, 0, 1, 1), 1u << 26));
 	cr_assert(eq(u32, proto_imm_pack(0, 0, 0, 2), 1u << 29));
 	cr_assert(eq(u32, proto_imm_pack(0x1ffff, 0x1ff, 7, 8), UINT32_MAX));
+}
+
+/* In the order of the bits: type, lap, entry, comm. */
+Test(proto, immediate_of_a_message_has_these_bits)
+{
+	struct proto_note note = proto_note_unpack(UINT32_MAX);
+
+	cr_assert(eq(u32, proto_note_pack(PROTO_LINES, 1, 0, 0), 1));
+	cr_assert(eq(u32, proto_note_pack(PROTO_LINES, 0, 1, 0), 1u << 17));
+	cr_assert(eq(u32, proto_note_pack(PROTO_LINES, 0, 0, 1), 1u << 26));
+	cr_assert(eq(u32, proto_note_pack(PROTO_LINES, 0, 0, 8), 0), "a lap has three bits");
+	cr_assert(eq(u32, proto_note_pack(PROTO_READY, 0, 0, 0), 1u << 29));
+	cr_assert(eq(u32, note.comm, NET_MAX_COMMS - 1));
+	cr_assert(eq(u16, note.entry, NET_RING_MAX - 1));
+	cr_assert(eq(u8, note.lap, 7));
+	cr_assert(eq(u8, note.type, 7));
 }
 
 Test(proto, clear_to_send_line_has_these_bytes)
@@ -264,6 +286,9 @@ ParameterizedTest(struct rails *rails, proto, request_of_any_number_of_rails_com
 	assert_rails(back.rail, r.rail, rails->n);
 	cr_assert(eq(u64, back.ring_addr, r.ring_addr));
 	cr_assert(eq(u16, back.ring_entries, r.ring_entries));
+	cr_assert(eq(u8, back.mode, r.mode));
+	cr_assert(eq(u32, back.comm_id, r.comm_id));
+	cr_assert(eq(u32, back.segment, r.segment));
 	for (int i = 0; i < rails->n; i++)
 		cr_assert(eq(u32, back.ring_rkey[i], r.ring_rkey[i]));
 }
@@ -290,6 +315,7 @@ ParameterizedTest(struct rails *rails, proto, answer_of_any_number_of_rails_come
 	assert_rails(back.rail, r.rail, rails->n);
 	cr_assert(eq(u32, back.comm_id, r.comm_id));
 	cr_assert(eq(u64, back.scratch_addr, r.scratch_addr));
+	cr_assert(eq(u32, back.segment, r.segment));
 	for (int i = 0; i < rails->n; i++)
 		cr_assert(eq(u32, back.scratch_rkey[i], r.scratch_rkey[i]));
 }
@@ -415,7 +441,17 @@ ParameterizedTest(struct edge *e, proto, handle_fields_are_checked_to_the_limit)
 /* Behind the head of 7: listen, token, conn, endpoint, caps, rails; then ring. */
 ParameterizedTestParameters(proto, request_fields_are_checked_to_the_limit)
 {
-	enum { QPN = 39, NRAILS = 48, DATA = 65, CTRL = 69, ADDR = 77, ENTRIES = 85 };
+	enum {
+		QPN = 39,
+		NRAILS = 48,
+		DATA = 65,
+		CTRL = 69,
+		ADDR = 77,
+		ENTRIES = 85,
+		MODE = 91,
+		COMM = 92,
+		SEGMENT = 96
+	};
 	static struct edge edges[] = {
 		{0, 4, 0x45464168, -EINVAL},
 		{4, 2, 0, -EPROTO},
@@ -448,6 +484,16 @@ ParameterizedTestParameters(proto, request_fields_are_checked_to_the_limit)
 		{ENTRIES, 2, 513, -EINVAL},
 		{ENTRIES, 2, 1024, -EINVAL},
 		{ENTRIES, 2, 0x8000, -EINVAL},
+		{MODE, 1, PROTO_WRITE, 0},
+		{MODE, 1, PROTO_SEND, 0},
+		{MODE, 1, 0, -EINVAL},
+		{MODE, 1, 4, -EINVAL},
+		{COMM, 4, NET_MAX_COMMS - 1, 0},
+		{COMM, 4, NET_MAX_COMMS, -EINVAL},
+		{SEGMENT, 4, 512, 0},
+		{SEGMENT, 4, 511, -EINVAL},
+		{SEGMENT, 4, 65024, 0},
+		{SEGMENT, 4, 65025, -EINVAL},
 	};
 
 	return cr_make_param_array(struct edge, edges, COUNT(edges));
@@ -467,7 +513,7 @@ ParameterizedTest(struct edge *e, proto, request_fields_are_checked_to_the_limit
 /* Behind the head of 7: token, conn, refused, rails; then comm. */
 ParameterizedTestParameters(proto, answer_fields_are_checked_to_the_limit)
 {
-	enum { REFUSED = 19, NRAILS = 23, DATA = 40, CTRL = 44, COMM = 52 };
+	enum { REFUSED = 19, NRAILS = 23, DATA = 40, CTRL = 44, COMM = 52, SEGMENT = 68 };
 	static struct edge edges[] = {
 		{0, 4, 0x45464168, -EINVAL},
 		{4, 2, 0, -EPROTO},
@@ -488,6 +534,10 @@ ParameterizedTestParameters(proto, answer_fields_are_checked_to_the_limit)
 		{COMM, 4, NET_MAX_COMMS - 1, 0},
 		{COMM, 4, NET_MAX_COMMS, -EINVAL},
 		{COMM, 4, UINT32_MAX, -EINVAL},
+		{SEGMENT, 4, 512, 0},
+		{SEGMENT, 4, 511, -EINVAL},
+		{SEGMENT, 4, 65024, 0},
+		{SEGMENT, 4, 65025, -EINVAL},
 	};
 
 	return cr_make_param_array(struct edge, edges, COUNT(edges));

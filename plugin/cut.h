@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* How a message is shared by the rails of a connection: one piece after the other. */
+#ifndef NET_CUT_H
+#define NET_CUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "comm.h"
+
+enum { NET_PIECE_ALIGN = 128 }; /* bytes: what a device may promise to place in order */
+
+/* The piece at hand. */
+struct net_cut {
+	uint32_t left; /* pieces, this one included */
+	int rail;
+	uint32_t off, len;
+	uint32_t step, bytes; /* of the others; of all */
+};
+
+static inline int net_next_rail(const struct net_comm *c, int rail)
+{
+	return rail + 1 == c->nrails ? 0 : rail + 1;
+}
+
+/* @rail0 may come from the peer. */
+static inline struct net_cut net_cut(const struct net_comm *c, uint32_t bytes, uint8_t rail0)
+{
+	struct net_cut cut = {
+		.left = 1,
+		.rail = rail0 < c->nrails ? rail0 : 0,
+		.len = bytes,
+		.step = bytes,
+		.bytes = bytes,
+	};
+
+	if (__builtin_expect(bytes >= 2 * c->min_stripe && c->nrails > 1, 0)) {
+		uint32_t n = bytes / c->min_stripe, max = (uint32_t)c->nrails;
+
+		cut.left = n < max ? n : max;
+		cut.step = (bytes + cut.left - 1) / cut.left + NET_PIECE_ALIGN - 1;
+		cut.len = cut.step &= ~(NET_PIECE_ALIGN - 1u);
+	}
+	return cut;
+}
+
+static inline bool net_cut_has_room(const struct net_comm *c, const struct net_cut *cut)
+{
+	int rail = cut->rail;
+
+	for (uint32_t i = 0; i < cut->left; i++, rail = net_next_rail(c, rail))
+		if (__builtin_expect(!c->engine->rail[rail].data_free, 0))
+			return false;
+	return true;
+}
+
+/* False: that was the last. */
+static inline bool net_cut_next(const struct net_comm *c, struct net_cut *cut)
+{
+	if (--cut->left == 0)
+		return false;
+	cut->off += cut->len;
+	cut->rail = net_next_rail(c, cut->rail);
+	cut->len = cut->bytes - cut->off < cut->step ? cut->bytes - cut->off : cut->step;
+	return true;
+}
+
+/* Post a request for this piece, with the credit that there is for it. */
+static inline int net_cut_post(struct net_comm *c, const struct net_cut *cut,
+			       const struct srd_wr *wr)
+{
+	struct net_rail *rail = &c->engine->rail[cut->rail];
+	int rc = srd_post(&rail->data, wr, 1);
+
+	if (__builtin_expect(rc, 0))
+		return rc == -EAGAIN ? -EIO : rc; /* the credits say that there is room */
+	rail->data_free--;
+	c->under_way++;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sending and taking messages; those with lines. */
+#include "message.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "mover.h"
+#include "p2p.h"
+
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* ---- send ---- */
+
+int net_message_send(struct net_comm *c, int rail, uint32_t imm, const struct ibv_sge *sge,
+		     int nsge, uint64_t wr_id)
+{
+	struct net_rail *r = &c->engine->rail[rail];
+	struct srd_wr wr = {
+		.wr_id = wr_id,
+		.to = &c->peer[rail],
+		.imm = imm,
+		.op = IBV_WR_SEND_WITH_IMM,
+		.nsge = (uint8_t)nsge,
+	};
+	int rc;
+
+	if (unlikely(!r->ctrl_free))
+		return -EAGAIN;
+	if (nsge)
+		wr.sge[0] = *sge;
+	rc = srd_post(&r->ctrl, &wr, 1);
+	if (unlikely(rc))
+		return rc == -EAGAIN ? -EIO : rc; /* the credits say that there is room */
+	r->ctrl_free--;
+	c->under_way++;
+	return 0;
+}
+
+static struct net_req *any_request(struct net_comm *c)
+{
+	return c->kind == NET_SEND ? ((struct net_send *)c)->req : ((struct net_recv *)c)->req;
+}
+
+void net_message_over(struct net_comm *c)
+{
+	bool has_peer = c->kind == NET_RECV || ((const struct net_send *)c)->started;
+
+	if (c->engine->mode == PROTO_WRITE || c->told || !has_peer)
+		return;
+	c->told = true;
+	net_message_send(c, 0, proto_note_pack(PROTO_OVER, c->peer_id, 0, 0), NULL, 0,
+			 (uintptr_t)any_request(c) | WR_NOTE);
+}
+
+static int send_lines(struct net_recv *r, struct net_req *req, uint32_t seq, uint32_t n)
+{
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)net_line(r->mirror, seq, r->nslots),
+		.length = n * (uint32_t)sizeof(struct proto_cts),
+		.lkey = r->mirror->lkey[r->next_rail],
+	};
+	uint32_t imm = proto_note_pack(PROTO_LINES, r->c.peer_id, 0, 0);
+	int rc = net_message_send(&r->c, r->next_rail, imm, &sge, 1, (uintptr_t)req | WR_LINES);
+
+	if (rc == 0)
+		req->busy++;
+	return rc;
+}
+
+int net_message_announce(struct net_recv *r, struct net_req *req, uint32_t seq)
+{
+	uint32_t to_end = r->nslots - ((seq - 1) & (r->nslots - 1));
+	uint32_t n = req->n < to_end ? req->n : to_end;
+	int rc;
+
+	if (unlikely(r->c.engine->rail[r->next_rail].ctrl_free < 2))
+		return -EAGAIN;
+	rc = send_lines(r, req, seq, n);
+	if (unlikely(rc == 0 && n < req->n))
+		rc = send_lines(r, req, seq + n, req->n - n);
+	return rc;
+}
+
+/* ---- take ---- */
+
+/* Into the ring, where a peer that can would have written them. */
+static void got_lines(struct net_send *s, const uint8_t *data, uint32_t len)
+{
+	struct proto_cts l;
+
+	for (; len >= sizeof(l); len -= sizeof(l), data += sizeof(l)) {
+		memcpy(&l, data, sizeof(l));
+		if (l.conn_id == s->conn_id)
+			*net_line(s->ring, l.seq, NET_RING_ENTRIES) = l;
+	}
+}
+
+void net_message(struct net_engine *e, uint32_t imm, const uint8_t *data, uint32_t len)
+{
+	const struct proto_note note = proto_note_unpack(imm);
+	struct net_comm *c = net_engine_comm(e, note.comm);
+
+	if (!c || c->err || c->closed)
+		return;
+	if (note.type == PROTO_OVER) {
+		/* No warning: whoever has failed has warned, and who waits for nothing need not
+		 * know. */
+		c->told = true;
+		c->err = -ECONNRESET;
+	} else if (note.type != PROTO_LINES) {
+		c->mover->message(c, &note, data, len);
+	} else if (c->kind == NET_SEND) {
+		got_lines((struct net_send *)c, data, len);
+	}
+}
