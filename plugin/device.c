@@ -15,6 +15,7 @@
 #include "param.h"
 #include "proto.h"
 #include "rails.h"
+#include "topo_xml.h"
 
 enum { MAX_BYTES = 1 << 30 }; /* of a message, what NCCL sends at most */
 
@@ -123,6 +124,20 @@ static void say_what_was_found(void)
 		 data_path(devs[0]->caps));
 }
 
+static void publish_topology(const struct found *f)
+{
+	struct net_topo t = {
+		.gpus = f->gpu,
+		.ngpus = f->ngpus,
+		.efas = f->efa,
+		.groups = f->group,
+		.ngroups = f->ngroups,
+	};
+
+	net_topo_here(&t);
+	net_topo_publish(&t);
+}
+
 static void find(void)
 {
 	struct srd_dev_info info[NET_MAX_EFAS];
@@ -139,12 +154,13 @@ static void find(void)
 		look_at(f, &info[i]);
 	net_log_probing(0);
 	f->ngpus = srd_pci_gpus(NULL, f->gpu, NET_MAX_GPUS);
-	if (f->ngpus > NET_MAX_GPUS)
-		f->ngpus = NET_MAX_GPUS;
-	f->ngroups = net_rails_group(f->efa, f->n, f->gpu, f->ngpus < 0 ? 0 : f->ngpus,
-				     (int)net_param()->rails, f->group);
+	f->ngpus = f->ngpus < 0 ? 0 : f->ngpus > NET_MAX_GPUS ? NET_MAX_GPUS : f->ngpus;
+	f->ngroups =
+		net_rails_group(f->efa, f->n, f->gpu, f->ngpus, (int)net_param()->rails, f->group);
 	for (int i = 0; i < f->ngroups; i++)
 		add(f, &f->group[i]);
+	if (ndevs)
+		publish_topology(f);
 	unopened = f->unopened;
 	free(f);
 	if (!ndevs) {
