@@ -76,7 +76,7 @@ srd_instructions() {
 		# All symbols are bound before anything is counted.
 		LD_BIND_NOW=1 on_softefa 1 valgrind -q --tool=callgrind --fair-sched=yes --toggle-collect='counted_*' \
 			--compress-strings=no --compress-pos=no --callgrind-out-file="$dir/callgrind.%p" \
-			"$build/bench/srd_calls" $op $rounds
+			"$build/bench/srd_calls" $op $rounds >/dev/null
 		# 3 more rounds go before.
 		awk -v op=$op -v rounds=$((rounds + 3)) '
 		/^fn=/ { split(substr($0, 4), part, "_"); mine = part[1] == "counted" }
@@ -94,6 +94,50 @@ srd_instructions() {
 				}
 		}' "$dir"/callgrind.*
 	done
+}
+
+# The same calls in time: the shortest of 13. What callgrind counts of an interpreter would say little.
+call_times() {
+	local python=build/deps/python-efa/bin/python libs=build/deps/rdma-core/lib
+
+	[ -x $python ] || return 0
+	printf '\n%-30s %8s %8s %8s %8s %8s\n' "Writes, ns for each" raw libsrd direct Python "/ libsrd"
+	{
+		on_softefa 1 "$build/bench/srd_calls" write
+		on_softefa 1 env LD_LIBRARY_PATH=$libs $python tests/bench/python_rate.py calls
+	} | awk '
+		{ ns[$1, $2, $3] = $4 }
+		END {
+			n = split("post sent", calls, " ")
+			for (i = 1; i <= n; i++)
+				for (batch = 1; batch <= 16; batch *= 16)
+					printf "  %-28s %8d %8d %8d %8d %8.1f\n", calls[i] " x " batch,
+						ns["raw", calls[i], batch], ns["srd", calls[i], batch], ns["direct", calls[i], batch],
+						ns["python", calls[i], batch], ns["python", calls[i], batch] / ns["srd", calls[i], batch]
+		}'
+}
+
+# One process that is its own peer, through libsrd and through the Python package efa in turn, so that other work on
+# the machine meets both; the best of 10, for what that work leaves varies.
+rates() {
+	local python=build/deps/python-efa/bin/python libs=build/deps/rdma-core/lib i
+
+	printf '\n%-30s %10s %10s %8s\n' "Messages, or bytes" libsrd "Python" "ratio"
+	[ -x $python ] || { echo "  the Python package efa is not there: scripts/deps.sh peers"; return 0; }
+	for i in {1..10}; do
+		on_softefa 1 "$build/bench/softefa_traffic" 1 100 | sed 's/^/libsrd /'
+		on_softefa 1 env LD_LIBRARY_PATH=$libs $python tests/bench/python_rate.py 100 | sed 's/^/python /'
+	done | awk '
+		{ key = $2 " " $3; seen[key]; if ($5 > best[$1, key]) best[$1, key] = $5 + 0 }
+		END {
+			for (key in seen) {
+				split(key, part, " ")
+				a = best["libsrd", key]; b = best["python", key]
+				scale = part[2] < 65536 ? 1e-3 : part[2] / 1e6
+				printf "%s %d   %-28s %10.0f %10.0f %8.2f\n", part[1], part[2],
+					part[1] ", " part[2] " B, " (part[2] < 65536 ? "thousand/s" : "MB/s"), a * scale, b * scale, a / b
+			}
+		}' | sort -k 1,1 -k 2,2n | cut -d ' ' -f 3-
 }
 
 # column JSON NAME: a figure of its only row
@@ -128,6 +172,8 @@ printf '# %s, %s cores, Linux %s, load %s\n' "$(sed -n 's/^model name.*: //p' /p
 	"$(uname -r)" "$(cut -d ' ' -f 1 /proc/loadavg)"
 printf '# commit %s, %s\n' "$(git describe --always --dirty 2>/dev/null || echo unknown)" "$(date -u +%F)"
 srd_instructions
+call_times
+rates
 instructions 65536
 instructions 8
 printf '\n%-30s %10s\n' "A process with an idle comm" "% of core"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What libsrd's data path costs, in instructions, next to the same loop on raw verbs: through
- * libefa and on direct CQs. Each kind of call is made inside a function of its own name
- * (counted_...), for callgrind to count by; scripts/bench.sh reads its output.
+ * What libsrd's data path costs, next to the same loop on raw verbs: through libefa and on direct
+ * CQs. Each kind of call is made inside a function of its own name (counted_...), for callgrind to
+ * count by; scripts/bench.sh reads its output. Prints the shortest times as well, in rows: kind
+ * call batch ns.
  *
  * usage: srd_calls write|write_imm|send [ROUNDS]
  */
@@ -156,6 +157,7 @@ SRD(direct, 1)
 SRD(direct, 16)
 
 struct calls {
+	const char *kind;
 	int n;
 	int (*post)(struct pair *p), (*recv)(struct pair *p);
 	int (*sent)(struct pair *p), (*received)(struct pair *p);
@@ -163,7 +165,7 @@ struct calls {
 
 #define CALLS(kind, n) \
 	{ \
-		n, counted_##kind##_post_##n, counted_##kind##_recv_##n, \
+#kind, n, counted_##kind##_post_##n, counted_##kind##_recv_##n, \
 			counted_##kind##_sent_##n, counted_##kind##_received_##n \
 	}
 
@@ -176,10 +178,30 @@ static void settle(void)
 	nanosleep(&nap, NULL);
 }
 
-/* Take the @n, whatever the first call gave. */
-static void take(int (*poll)(struct pair *p), struct pair *p, int n)
+static double now_ns(void)
 {
-	int got = poll(p);
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+/* Make the call; @ns becomes the shortest time that it took. */
+static int timed(int (*fn)(struct pair *p), struct pair *p, double *ns)
+{
+	double start = now_ns(), took;
+	int rc = fn(p);
+
+	took = now_ns() - start;
+	if (*ns == 0 || took < *ns)
+		*ns = took;
+	return rc;
+}
+
+/* Take the @n, whatever the first call gave. */
+static void take(int (*poll)(struct pair *p), struct pair *p, int n, double *ns)
+{
+	int got = timed(poll, p, ns);
 
 	unplanned += got != n;
 	for (int tries = 0; got < n && tries < 1000; tries++) {
@@ -212,16 +234,20 @@ static void prepare(struct pair *p, int n)
 
 static void rounds(struct pair *p, const struct calls *calls, int count)
 {
+	double post = 0, sent = 0, received = 0;
+
 	prepare(p, calls->n);
 	for (int i = 0; i < count; i++) {
 		if (op != IBV_WR_RDMA_WRITE)
 			ok(calls->recv(p), "receive");
-		ok(calls->post(p), "post");
+		ok(timed(calls->post, p, &post), "post");
 		settle();
-		take(calls->sent, p, calls->n);
+		take(calls->sent, p, calls->n, &sent);
 		if (op != IBV_WR_RDMA_WRITE)
-			take(calls->received, p, calls->n);
+			take(calls->received, p, calls->n, &received);
 	}
+	printf("%s post %d %.0f\n", calls->kind, calls->n, post / calls->n);
+	printf("%s sent %d %.0f\n", calls->kind, calls->n, sent / calls->n);
 }
 
 /* ---- set-up ---- */
