@@ -107,7 +107,7 @@ static void add_gpus(struct text *t, const struct net_dev *dev)
 void net_config_say_dev(const struct net_dev *dev)
 {
 	const struct net_param *param = net_param();
-	int support = net_mem_support();
+	int support = net_dev_mode(dev) == PROTO_SEND ? NCCL_NET_PTR_HOST : net_mem_support();
 	struct text t = {.len = 0};
 
 	add(&t, "%s is", dev->name);
@@ -115,7 +115,7 @@ void net_config_say_dev(const struct net_dev *dev)
 		add(&t, "%s %s", i ? "," : "", dev->nic[i].name);
 	add(&t, ", %u Gb/s", dev->speed_mbps / 1000);
 	add_gpus(&t, dev);
-	add(&t, "; RDMA write%s", dev->caps & PROTO_CAP_UNSOLICITED ? ", unsolicited" : "");
+	add(&t, "; %s", net_dev_data_path(dev));
 	add(&t, "; memory of %s", memory(support));
 	if (support & NCCL_NET_PTR_CUDA)
 		add(&t, ", flushed %s", flush(dev));

@@ -108,20 +108,35 @@ static void add(const struct found *f, const struct net_rail_group *group)
 	devs[ndevs++] = dev;
 }
 
-static const char *data_path(uint8_t caps)
+enum proto_mode net_dev_mode(const struct net_dev *dev)
 {
-	if (caps & PROTO_CAP_WRITE)
-		return caps & PROTO_CAP_UNSOLICITED ? "RDMA write, unsolicited" : "RDMA write";
-	return caps & PROTO_CAP_READ
-		       ? "RDMA read: no RDMA write (the device's, or rdma-core's before 46)"
-		       : "messages: no RDMA";
+	if (net_param()->protocol)
+		return (enum proto_mode)net_param()->protocol;
+	if (dev->caps & PROTO_CAP_WRITE)
+		return PROTO_WRITE;
+	return dev->caps & PROTO_CAP_READ ? PROTO_READ : PROTO_SEND;
+}
+
+const char *net_dev_data_path(const struct net_dev *dev)
+{
+	switch (net_dev_mode(dev)) {
+	case PROTO_WRITE:
+		return dev->caps & PROTO_CAP_UNSOLICITED ? "RDMA write, unsolicited" : "RDMA write";
+	case PROTO_READ:
+		return dev->caps & PROTO_CAP_WRITE ? "RDMA read"
+						   : "RDMA read: no RDMA write (the device's, or "
+						     "rdma-core's before 46)";
+	case PROTO_SEND:
+		break;
+	}
+	return dev->caps & PROTO_CAP_READ ? "messages" : "messages: no RDMA";
 }
 
 static void say_what_was_found(void)
 {
 	net_info("NET/EFA: %d devices, %s ... %s, %d EFA each, %u Gb/s, data by %s", ndevs,
 		 devs[0]->name, devs[ndevs - 1]->name, devs[0]->nrails, devs[0]->speed_mbps / 1000,
-		 data_path(devs[0]->caps));
+		 net_dev_data_path(devs[0]));
 }
 
 static void publish_topology(const struct found *f)
@@ -135,7 +150,10 @@ static void publish_topology(const struct found *f)
 	};
 
 	net_topo_here(&t);
-	net_topo_publish(&t);
+	if (net_topo_publish(&t) == 1)
+		net_info("NET/EFA: NCCL_TOPO_FILE=%s: sysfs does not show how this machine is "
+			 "wired",
+			 getenv("NCCL_TOPO_FILE"));
 }
 
 static void find(void)
@@ -159,7 +177,7 @@ static void find(void)
 		net_rails_group(f->efa, f->n, f->gpu, f->ngpus, (int)net_param()->rails, f->group);
 	for (int i = 0; i < f->ngroups; i++)
 		add(f, &f->group[i]);
-	if (ndevs)
+	if (ndevs && net_param()->set_nccl_env)
 		publish_topology(f);
 	unopened = f->unopened;
 	free(f);

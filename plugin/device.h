@@ -12,6 +12,7 @@
 
 #include "limits.h"
 #include "mrcache.h"
+#include "proto.h"
 #include "srd.h"
 
 struct net_cm;
@@ -48,6 +49,10 @@ struct net_dev {
 int net_devs_find(void);
 /* NULL: no such device. */
 struct net_dev *net_dev_at(int index);
+/* How its data move at best: by what it can, and what the user wants. */
+enum proto_mode net_dev_mode(const struct net_dev *dev);
+/* In words. */
+const char *net_dev_data_path(const struct net_dev *dev);
 /* Open its functions unless they are. */
 int net_dev_open(struct net_dev *dev);
 /* Close all devices that have no comms and no pending connections any more. */

@@ -103,8 +103,7 @@ enum nccl_net_result net_properties(int dev, struct nccl_net_props_v12 *props)
 	props->pci_path = d->pci_path;
 	props->guid = d->guid;
 	/* Without RDMA the CPU copies. */
-	props->ptr_support = d->caps & (PROTO_CAP_WRITE | PROTO_CAP_READ) ? net_mem_support()
-									  : NCCL_NET_PTR_HOST;
+	props->ptr_support = net_dev_mode(d) == PROTO_SEND ? NCCL_NET_PTR_HOST : net_mem_support();
 	props->speed = (int)d->speed_mbps;
 	props->port = 1;
 	props->latency = d->latency_us;
@@ -201,10 +200,17 @@ static enum nccl_net_result reg(void *comm, const struct net_range *range, void 
 	return rc ? NCCL_NET_SYSTEM_ERROR : NCCL_NET_OK;
 }
 
-static bool registrable(int type)
+static bool registrable(const struct net_comm *c, int type)
 {
-	if (type == NCCL_NET_PTR_HOST ||
-	    (type == NCCL_NET_PTR_CUDA && net_mem_support() & NCCL_NET_PTR_CUDA))
+	if (type == NCCL_NET_PTR_HOST)
+		return true;
+	if (type == NCCL_NET_PTR_CUDA && c->engine->mode == PROTO_SEND) {
+		net_warn("NET/EFA: %s and the peer have no RDMA in common: memory of GPUs is out "
+			 "of reach. Set NCCL_NET_GDR_LEVEL=LOC on all ranks",
+			 c->engine->dev->name);
+		return false;
+	}
+	if (type == NCCL_NET_PTR_CUDA && net_mem_support() & NCCL_NET_PTR_CUDA)
 		return true;
 	net_warn("NET/EFA: memory of type %d cannot be registered, only %s", type,
 		 net_mem_support() & NCCL_NET_PTR_CUDA ? "1 (host) and 2 (CUDA)" : "1 (host)");
@@ -217,7 +223,7 @@ enum nccl_net_result net_reg_mr(void *comm, void *data, size_t size, int type, v
 		.addr = (uintptr_t)data, .len = size, .gpu = type == NCCL_NET_PTR_CUDA, .fd = -1};
 
 	*mhandle = NULL;
-	return registrable(type) ? reg(comm, &range, mhandle) : NCCL_NET_INVALID_USAGE;
+	return registrable(comm, type) ? reg(comm, &range, mhandle) : NCCL_NET_INVALID_USAGE;
 }
 
 /* The fd is NCCL's, who closes it when this returns. */
@@ -231,7 +237,7 @@ enum nccl_net_result net_reg_mr_dma_buf(void *comm, void *data, size_t size, int
 					.offset = offset};
 
 	*mhandle = NULL;
-	return registrable(type) ? reg(comm, &range, mhandle) : NCCL_NET_INVALID_USAGE;
+	return registrable(comm, type) ? reg(comm, &range, mhandle) : NCCL_NET_INVALID_USAGE;
 }
 
 enum nccl_net_result net_dereg_mr(void *comm, void *mhandle)

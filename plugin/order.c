@@ -57,6 +57,7 @@ static void find_out(void)
 {
 	enum net_in_order order = (enum net_in_order)net_param()->in_order;
 	int ndevs = net_devs_find();
+	const struct net_dev *dev;
 	char why[256];
 
 	if (order != NET_IN_ORDER_AUTO || !ndevs) {
@@ -64,8 +65,11 @@ static void find_out(void)
 		return;
 	}
 	/* Each device of a node is like the others; not all processes shall ask the same one. */
+	dev = net_dev_at((int)(getpid() % ndevs));
+	if (net_dev_mode(dev) != PROTO_WRITE)
+		return; /* pieces of a message come in any order */
 	net_log_capture(why, sizeof(why));
-	kept = ask(net_dev_at((int)(getpid() % ndevs))->nic[0].name);
+	kept = ask(dev->nic[0].name);
 	net_log_capture(NULL, 0);
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../cuda/fake.h"
 #include "../lib/link.h"
@@ -118,6 +119,10 @@ ParameterizedTestParameters(config, device_that_is_opened_says_what_is_in_effect
 		  "LL and LL128 forbidden"}},
 		{"", "caps=0x7f", false, false, {"LL and LL128 allowed"}},
 		{"NCCL_EFA_IN_ORDER=yes", "", false, false, {"LL and LL128 allowed"}},
+		{"", "caps=0x0f", false, false, {"Gb/s; RDMA read: no RDMA write"}},
+		{"NCCL_EFA_PROTOCOL=read", "", false, false, {"Gb/s; RDMA read; memory"}},
+		{"NCCL_EFA_PROTOCOL=send", "", true, true, {"Gb/s; messages; memory of host,"}},
+		{"", "caps=0x0e", true, true, {"messages: no RDMA; memory of host,"}},
 		{"NCCL_EFA_MR_CACHE=0", "", false, false, {"registrations not shared"}},
 		{"NCCL_EFA_RAILS=2",
 		 "",
@@ -180,6 +185,47 @@ Test(config, device_says_how_far_the_nearest_gpus_are)
 	need(plug_said("Gb/s; PHB to GPU 0000:10:01.0 0000:10:02.0; RDMA"), "the last: %s",
 	     plug_info());
 	link_close(&l);
+	plug_close(&p);
+	tree_fini(&tree);
+}
+
+struct machine {
+	char env[40];
+	bool told;
+};
+
+/* On machines whose sysfs misleads NCCL, unless the user knows better, or wants nothing set. */
+ParameterizedTestParameters(config, topology_file_is_set_where_it_helps)
+{
+	static struct machine machines[] = {
+		{"", true}, {"NCCL_TOPO_FILE=/mine", false}, {"NCCL_EFA_SET_NCCL_ENV=0", false}};
+
+	return cr_make_param_array(struct machine, machines, 3);
+}
+
+ParameterizedTest(struct machine *m, config, topology_file_is_set_where_it_helps)
+{
+	const char *softefa = getenv("SYSFS_PATH"), *was, *set;
+	struct tree tree;
+	struct plug p;
+
+	if (!softefa)
+		cr_skip("needs softefa");
+	tree_copy(&tree, softefa);
+	tree_add(&tree, "product p4d.24xlarge\nunder pci0000:10 0 32.0x16\n"
+			"gpu - 0000:10:01.0 20b0 32.0x16\n");
+	setenv("SYSFS_PATH", tree.root, 1);
+	unsetenv("NCCL_TOPO_FILE");
+	if (m->env[0])
+		putenv(m->env);
+	was = getenv("NCCL_TOPO_FILE");
+	plug_open(&p, 0);
+	set = getenv("NCCL_TOPO_FILE");
+	cr_assert(eq(int, plug_said("NCCL_TOPO_FILE="), m->told));
+	if (m->told)
+		need(set && access(set, R_OK) == 0, "%s", set ? set : "not set");
+	else
+		cr_assert(eq(ptr, (void *)(uintptr_t)set, (void *)(uintptr_t)was));
 	plug_close(&p);
 	tree_fini(&tree);
 }

@@ -244,6 +244,61 @@ ParameterizedTest(struct place *pl, cuda, message_moves_between_gpu_buffers)
 	rig_close(&r);
 }
 
+struct movers {
+	char env[32], rails[4];
+};
+
+static struct movers movers[] = {{"NCCL_EFA_PROTOCOL=write", "4"},
+				 {"NCCL_EFA_PROTOCOL=read", "1"},
+				 {"NCCL_EFA_PROTOCOL=read", "4"}};
+
+ParameterizedTestParameters(cuda, message_moves_between_gpu_buffers_by_each_protocol)
+{
+	return cr_make_param_array(struct movers, movers, 3);
+}
+
+ParameterizedTest(struct movers *m, cuda, message_moves_between_gpu_buffers_by_each_protocol)
+{
+	static const size_t sizes[] = {0, 1, 4096, 100000, 1 << 20};
+	uint8_t *from, *to;
+	void *a, *b;
+	struct rig r;
+
+	putenv(m->env);
+	setenv("NCCL_EFA_RAILS", m->rails, 1);
+	setenv("NCCL_EFA_MIN_STRIPE", "4096", 1);
+	rig_open(&r, 0);
+	from = fake_cuda_alloc(1 << 20);
+	to = fake_cuda_alloc(1 << 20);
+	a = reg(&r, r.link.send, from, 1 << 20, BY_FD);
+	b = reg(&r, r.link.recv, to, 1 << 20, BY_ADDRESS);
+	for (uint32_t i = 0; i < 5; i++)
+		carry(&r, from, a, to, b, sizes[i], i);
+	plug_dereg(&r.plug, r.link.send, a);
+	plug_dereg(&r.plug, r.link.recv, b);
+	rig_close(&r);
+}
+
+/* There the CPU copies, which reaches no GPU: NCCL must not find out by a crash. */
+Test(cuda, without_rdma_gpu_memory_is_refused)
+{
+	uint8_t *gpu;
+	struct rig r;
+	void *mh;
+
+	setenv("NCCL_EFA_PROTOCOL", "send", 1);
+	rig_open(&r, 0);
+	cr_assert(eq(int, support(&r.plug), HOST));
+	gpu = fake_cuda_alloc(4096);
+	cr_assert(eq(int, try_address(&r, r.link.send, gpu, 4096, &mh), NCCL_NET_INVALID_USAGE));
+	cr_assert(eq(ptr, mh, NULL));
+	cr_assert(eq(int, plug_warned(), 1));
+	need(strstr(plug_warning(), "no RDMA in common"), "%s", plug_warning());
+	plug_forget();
+	link_message(&r.link, 5000, 1);
+	rig_close(&r);
+}
+
 ParameterizedTestParameters(cuda, message_moves_between_host_and_gpu_in_every_version)
 {
 	return cr_make_param_array(struct plug_abi, plug_abis, PLUG_ABIS);

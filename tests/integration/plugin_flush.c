@@ -276,6 +276,27 @@ Test(flush, only_rails_that_data_came_by_read)
 	rig_close(&r);
 }
 
+/* What this side's own reads have put there has come the same way. */
+Test(flush, data_that_the_nic_has_read_are_flushed_too)
+{
+	enum { N = 10 };
+	struct rig r;
+
+	setenv("NCCL_EFA_PROTOCOL", "read", 1);
+	use_cuda(&r);
+	rig_open(&r, 0);
+	for (uint32_t i = 0; i < N; i++) {
+		void *request;
+
+		arrive(&r, r.gpu, r.mh, SMALL, i);
+		request = flush_gpu(&r, SMALL);
+		cr_assert(ne(ptr, request, NULL));
+		finish(&r, request);
+	}
+	cr_assert(eq(llong, reads(&r), 2 * N), "one for the data, one to flush");
+	rig_close(&r);
+}
+
 /* ---- the choice ---- */
 
 struct choice {

@@ -234,6 +234,11 @@ static struct decision decisions[] = {
 	{IN_ORDER, {"", ""}, 12, false, NOT_SET, 0},
 	{IN_ORDER, {"", ""}, 6, false, NOT_SET, 0},
 	{IN_ORDER, {"NCCL_EFA_IN_ORDER=no", ""}, 12, true, NOT_SET, 0},
+	/* but only within a write */
+	{IN_ORDER, {"NCCL_EFA_PROTOCOL=read", ""}, 12, true, NOT_SET, 0},
+	{IN_ORDER, {"NCCL_EFA_PROTOCOL=send", ""}, 12, true, NOT_SET, 0},
+	{IN_ORDER, {"NCCL_EFA_PROTOCOL=write", ""}, 12, false, NOT_SET, 0},
+	{"caps=0x1f", {"", ""}, 12, true, NOT_SET, 0},
 	{IN_ORDER, {"NCCL_EFA_IN_ORDER=no", ""}, 8, true, "Simple", 0},
 	/* it does not: NCCL takes our tuner from 2.26 on, which is v10 */
 	{"", {"", ""}, 6, true, "Simple", 0},
