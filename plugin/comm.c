@@ -68,8 +68,14 @@ static int meet(struct net_comm *c, int i, const union ibv_gid *gid, uint32_t qp
 	int rc = srd_peer_init(&c->peer[i], &c->engine->dev->nic[i].pd, &ep);
 
 	if (!rc)
-		c->nrails = i + 1;
+		c->nrails = c->nalive = i + 1;
 	return rc;
+}
+
+/* When it is known how many rails there are. */
+static void allow_failover(struct net_comm *c)
+{
+	c->failover = net_param()->failover && c->nrails > 1 && c->engine->mode == PROTO_WRITE;
 }
 
 int net_send_open(struct net_engine *e, uint32_t conn_id, const struct proto_handle *peer,
@@ -121,6 +127,8 @@ int net_send_start(struct net_send *s, const struct proto_resp *resp)
 	}
 	while (s->c.nrails > resp->nrails)
 		srd_peer_fini(&s->c.peer[--s->c.nrails]);
+	s->c.nalive = s->c.nrails;
+	allow_failover(&s->c);
 	s->c.peer_id = resp->comm_id;
 	s->c.segment = resp->segment < e->segment ? resp->segment : e->segment;
 	s->scratch_addr = resp->scratch_addr;
@@ -153,6 +161,7 @@ static int recv_setup(struct net_engine *e, struct net_recv *r, const struct pro
 		rc = net_block_get(&e->mirrors, &r->notes);
 	if (!rc)
 		prepare_lines(r, req);
+	allow_failover(&r->c);
 	return rc;
 }
 
@@ -212,19 +221,26 @@ static void side_text(char *out, size_t len, const char *dev, const union ibv_gi
 	snprintf(out, len, "%s %s qp %u", dev, text, qpn);
 }
 
-void net_comm_fail(struct net_comm *c, int err, const char *what, int rail, const struct srd_wc *wc)
+void net_comm_sides(const struct net_comm *c, int rail, char here[NET_SIDE_TEXT],
+		    char there[NET_SIDE_TEXT])
 {
 	const struct srd_peer *peer = &c->peer[rail];
 	const struct net_nic *nic = &c->engine->dev->nic[rail];
-	char here[128], there[128];
+
+	side_text(here, NET_SIDE_TEXT, nic->name, &nic->dev.attr.gid, local_qpn(c, rail));
+	side_text(there, NET_SIDE_TEXT, "remote", &peer->gid, peer->qpn);
+}
+
+void net_comm_fail(struct net_comm *c, int err, const char *what, int rail, const struct srd_wc *wc)
+{
+	char here[NET_SIDE_TEXT], there[NET_SIDE_TEXT];
 
 	if (c->err)
 		return;
 	c->err = err;
 	if (c->closed)
 		return; /* nobody is interested any more */
-	side_text(here, sizeof(here), nic->name, &nic->dev.attr.gid, local_qpn(c, rail));
-	side_text(there, sizeof(there), "remote", &peer->gid, peer->qpn);
+	net_comm_sides(c, rail, here, there);
 	if (wc)
 		net_warn("NET/EFA: %s failed: %s (status %u); %s, %s. %s", what,
 			 srd_status_str(wc->efa_status), wc->efa_status, here, there,

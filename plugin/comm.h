@@ -33,6 +33,9 @@ struct net_comm {
 	uint32_t segment;             /* bytes of one message of data */
 	struct net_comm *next, *prev; /* of the engine */
 	int nrails;
+	bool failover; /* more than one rail, and data by writes */
+	uint8_t dead;  /* a bit per rail that is out */
+	int nalive;
 	struct srd_peer peer[NET_MAX_RAILS]; /* where it writes: to data or control queue pairs */
 };
 
@@ -44,8 +47,9 @@ struct net_req {
 	bool in_use;      /* from isend or irecv until test has said done */
 	bool queued;      /* in the engine's todo */
 	uint8_t busy;     /* whatever else keeps it from being used again */
+	uint8_t n;        /* buffers of a receive, pieces of a send */
+	uint8_t lost;     /* pieces to be sent again, a bit each; of a receive: its lines */
 	/* receives */
-	uint8_t n;            /* buffers */
 	uint8_t from_reserve; /* how many of their promises are the comm's own */
 	uint16_t slot;        /* of the first */
 	struct net_req *todo; /* next to be gone on with */
@@ -53,7 +57,7 @@ struct net_req {
 	const void *data;
 	const struct net_mr *mr;
 	uint32_t next;
-	uint32_t seq; /* of its line */
+	uint32_t seq; /* of its line, of its first */
 };
 
 _Static_assert(sizeof(struct net_req) == 64, "a cache line");
@@ -84,6 +88,7 @@ struct net_send {
 	uint32_t scratch_rkey[NET_MAX_RAILS];
 	uint64_t free; /* a bit per request */
 	struct net_req req[NET_MAX_REQS];
+	struct proto_cts line[NET_MAX_REQS]; /* what it goes by, for failover */
 };
 
 /* A buffer of a posted receive. */
@@ -138,6 +143,10 @@ void net_comm_close(struct net_comm *c);
 /* Take it apart; nothing of it is under way. Entered. */
 void net_comm_free(struct net_comm *c);
 
+enum { NET_SIDE_TEXT = 128 };
+/* Who talks to whom on @rail: "device GID qp 17". */
+void net_comm_sides(const struct net_comm *c, int rail, char here[NET_SIDE_TEXT],
+		    char there[NET_SIDE_TEXT]);
 /* Latch an error and say so, once per comm. @rail: where; @wc may be NULL. */
 void net_comm_fail(struct net_comm *c, int err, const char *what, int rail,
 		   const struct srd_wc *wc);

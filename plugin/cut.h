@@ -18,9 +18,20 @@ struct net_cut {
 	uint32_t step, bytes; /* of the others; of all */
 };
 
+/* That is not out; there is one. */
 static inline int net_next_rail(const struct net_comm *c, int rail)
 {
-	return rail + 1 == c->nrails ? 0 : rail + 1;
+	do
+		rail = rail + 1 == c->nrails ? 0 : rail + 1;
+	while (__builtin_expect(c->dead & 1u << rail, 0));
+	return rail;
+}
+
+/* Bytes of each of @n pieces but the last. */
+static inline uint32_t net_cut_step(uint32_t bytes, uint32_t n)
+{
+	return n == 1 ? bytes
+		      : ((bytes + n - 1) / n + NET_PIECE_ALIGN - 1) & ~(NET_PIECE_ALIGN - 1u);
 }
 
 /* @rail0 may come from the peer. */
@@ -34,12 +45,13 @@ static inline struct net_cut net_cut(const struct net_comm *c, uint32_t bytes, u
 		.bytes = bytes,
 	};
 
-	if (__builtin_expect(bytes >= 2 * c->min_stripe && c->nrails > 1, 0)) {
-		uint32_t n = bytes / c->min_stripe, max = (uint32_t)c->nrails;
+	if (__builtin_expect(c->dead & 1u << cut.rail, 0))
+		cut.rail = net_next_rail(c, cut.rail);
+	if (__builtin_expect(bytes >= 2 * c->min_stripe && c->nalive > 1, 0)) {
+		uint32_t n = bytes / c->min_stripe, max = (uint32_t)c->nalive;
 
 		cut.left = n < max ? n : max;
-		cut.step = (bytes + cut.left - 1) / cut.left + NET_PIECE_ALIGN - 1;
-		cut.len = cut.step &= ~(NET_PIECE_ALIGN - 1u);
+		cut.len = cut.step = net_cut_step(bytes, cut.left);
 	}
 	return cut;
 }

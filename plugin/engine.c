@@ -159,8 +159,9 @@ void net_engine_poll_rail(struct net_engine *e, int r)
 	if (e->mode != PROTO_WRITE) {
 		net_rx_post(&rail->ctrl_rx);
 		net_rx_post(&rail->data_rx);
-		net_todo_run(e);
 	}
+	if (e->todo)
+		net_todo_run(e);
 }
 
 void net_engine_rails(const struct net_engine *e, struct proto_rail *rail)

@@ -35,6 +35,7 @@ struct net_rail {
 	struct srd_cq cq;
 	struct srd_qp data, ctrl;
 	uint32_t data_free, ctrl_free;  /* send queue entries */
+	bool reported;                  /* that it is out of some connection */
 	uint32_t rq_missing;            /* receives to post again; 0 with unsolicited writes */
 	struct net_rx data_rx, ctrl_rx; /* where messages go, unless the peer writes */
 };

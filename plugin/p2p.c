@@ -11,6 +11,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "cut.h"
+#include "failover.h"
 #include "message.h"
 #include "mover.h"
 
@@ -243,7 +245,8 @@ static int recv_entered(struct net_recv *r, int n, void *const *data, const size
 		return rc;
 	}
 	promise(r, req);
-	r->next_rail = (uint8_t)(r->next_rail + 1 == r->c.nrails ? 0 : r->next_rail + 1);
+	r->next_rail = (uint8_t)net_next_rail(&r->c, r->next_rail);
+	req->seq = r->next_seq;
 	r->next_seq += (uint32_t)n;
 	r->slots_free -= (uint32_t)n;
 	r->req_next++;
@@ -327,6 +330,7 @@ static void leave_under_way(struct net_comm *c)
 static void request_completed(struct net_engine *e, int rail, const struct srd_wc *wc)
 {
 	struct net_req *req = (struct net_req *)(uintptr_t)(wc->wr_id & ~(uint64_t)WR_BITS);
+	uint32_t which = (wc->wr_id & WR_BITS) >> WR_BUF_SHIFT;
 	struct net_comm *c = req->comm;
 	int kind = wc->wr_id & WR_KIND;
 
@@ -334,14 +338,16 @@ static void request_completed(struct net_engine *e, int rail, const struct srd_w
 		e->rail[rail].data_free++;
 	else
 		e->rail[rail].ctrl_free++;
-	if (unlikely(wc->status != IBV_WC_SUCCESS))
-		request_failed(c, kind, rail, wc); /* and is never done */
-	else if (kind == WR_DATA)
+	if (unlikely(wc->status != IBV_WC_SUCCESS)) {
+		if (!net_failover(req, kind, which, rail, wc))
+			request_failed(c, kind, rail, wc); /* and is never done */
+	} else if (kind == WR_DATA) {
 		req->to_come--;
-	else if (kind == WR_LINES)
+	} else if (kind == WR_LINES) {
 		req->busy--;
-	else if (kind == WR_READ)
-		net_read_completed(req, (wc->wr_id & WR_BITS) >> WR_BUF_SHIFT, rail);
+	} else if (kind == WR_READ) {
+		net_read_completed(req, which, rail);
+	}
 	leave_under_way(c);
 }
 

@@ -17,6 +17,9 @@ static const struct srd_env table[] = {
 	 .max = 1,
 	 .text = "1: GPU memory is registered as dma-buf where that works; 0: only by a "
 		 "peer-memory module"},
+	{"NCCL_EFA_FAILOVER", SRD_ENV_INT, offsetof(struct net_param, failover), .def = "1",
+	 .min = 0, .max = 1,
+	 .text = "1: a rail that does not reach the peer is taken out; 0: that is an error"},
 	{"NCCL_EFA_FLUSH", SRD_ENV_CHOICE, offsetof(struct net_param, flush), .def = "auto",
 	 .choices = "auto|read|cuda|off",
 	 .text = "how data become visible to a GPU: by an RDMA read of the NIC, or by CUDA; auto: "

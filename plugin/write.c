@@ -66,38 +66,108 @@ static void aim_at_scratch(const struct net_send *s, struct srd_wr *wr, int rail
 	wr->rkey = s->scratch_rkey[rail];
 }
 
+/* Post piece @i of @req->n. */
+static int post_piece(struct net_send *s, struct net_req *req, uint32_t i,
+		      const struct proto_cts *l, const void *data, const struct net_mr *mr,
+		      const struct net_cut *cut)
+{
+	struct srd_wr *wr = &s->wr;
+	int rc;
+
+	wr->wr_id = (uintptr_t)req | i << WR_BUF_SHIFT | WR_DATA;
+	wr->to = &s->c.peer[cut->rail];
+	wr->imm = proto_imm_pack(s->c.peer_id, (req->seq - 1) % NET_RING_ENTRIES, i, req->n);
+	wr->sge[0].length = cut->len;
+	if (likely(cut->len)) {
+		wr->sge[0].addr = (uintptr_t)data + cut->off;
+		wr->sge[0].lkey = mr->lkey[cut->rail];
+		wr->raddr = l->addr + cut->off;
+		wr->rkey = l->rkey[cut->rail];
+	} else {
+		aim_at_scratch(s, wr, cut->rail);
+	}
+	rc = net_cut_post(&s->c, cut, wr);
+	if (likely(rc == 0))
+		req->to_come++;
+	return rc;
+}
+
 static int send_data(struct net_send *s, struct net_req *req, const struct proto_cts *l,
 		     uint32_t seq, const void *data, const struct net_mr *mr)
 {
 	struct net_cut cut = net_cut(&s->c, req->bytes, l->rail0);
-	uint32_t n = cut.left, i = 0;
-	struct srd_wr *wr = &s->wr;
+	uint32_t i = 0;
 	int rc;
 
 	if (unlikely(!net_cut_has_room(&s->c, &cut)))
 		return -EAGAIN;
-	wr->wr_id = (uintptr_t)req | WR_DATA;
-	do {
-		wr->to = &s->c.peer[cut.rail];
-		wr->imm = proto_imm_pack(s->c.peer_id, (seq - 1) % NET_RING_ENTRIES, i++, n);
-		wr->sge[0].length = cut.len;
-		if (likely(cut.len)) {
-			wr->sge[0].addr = (uintptr_t)data + cut.off;
-			wr->sge[0].lkey = mr->lkey[cut.rail];
-			wr->raddr = l->addr + cut.off;
-			wr->rkey = l->rkey[cut.rail];
-		} else {
-			aim_at_scratch(s, wr, cut.rail);
-		}
-		rc = net_cut_post(&s->c, &cut, wr);
-		if (unlikely(rc))
-			return rc;
-		req->to_come++;
-	} while (net_cut_next(&s->c, &cut));
-	return 0;
+	req->n = (uint8_t)cut.left;
+	req->seq = seq;
+	if (s->c.failover) {
+		s->line[req - s->req] = *l;
+		req->data = data;
+		req->mr = mr;
+	}
+	do
+		rc = post_piece(s, req, i++, l, data, mr, &cut);
+	while (likely(rc == 0) && net_cut_next(&s->c, &cut));
+	return rc;
 }
 
-const struct net_mover net_write = {.announce = announce, .send = send_data};
+/* ---- again ---- */
+
+/* A rail with room, or -1. */
+static int any_rail(const struct net_comm *c)
+{
+	for (int i = 0; i < c->nrails; i++)
+		if (!(c->dead & 1u << i) && c->engine->rail[i].data_free)
+			return i;
+	return -1;
+}
+
+static int send_again(struct net_send *s, struct net_req *req)
+{
+	uint32_t step = net_cut_step(req->bytes, req->n);
+	int rc = 0;
+
+	while (req->lost && !rc) {
+		uint32_t i = (uint32_t)__builtin_ctz(req->lost), left = req->bytes - i * step;
+		struct net_cut cut = {
+			.rail = any_rail(&s->c),
+			.off = i * step,
+			.len = left < step ? left : step,
+		};
+
+		if (cut.rail < 0)
+			return -EAGAIN;
+		/* It counts as the one that failed, which is to come still. */
+		rc = post_piece(s, req, i, &s->line[req - s->req], req->data, req->mr, &cut);
+		req->to_come -= rc == 0;
+		req->lost &= (uint8_t)(req->lost - 1);
+	}
+	return rc;
+}
+
+static bool run(struct net_req *req)
+{
+	struct net_comm *c = req->comm;
+	int rc;
+
+	if (c->closed)
+		return true;
+	if (c->kind == NET_SEND) {
+		rc = send_again((struct net_send *)c, req);
+	} else {
+		rc = announce((struct net_recv *)c, req, req->seq);
+		if (rc == 0)
+			req->lost = 0;
+	}
+	if (rc && rc != -EAGAIN)
+		net_comm_fail(c, rc, "post on another rail", 0, NULL);
+	return rc != -EAGAIN;
+}
+
+const struct net_mover net_write = {.announce = announce, .send = send_data, .run = run};
 
 /* A piece of a message is in its buffer. Whatever does not fit an open buffer is dropped. */
 void net_write_arrived(struct net_engine *e, int rail, const struct srd_wc *wc)

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Taking rails out. */
+#include "failover.h"
+
+#include "cut.h"
+#include "log.h"
+#include "p2p.h"
+
+/* The device's words for a way that leads nowhere; others are about memory or the peer's end. */
+enum { UNRESPONSIVE = 13, UNREACHABLE = 15 };
+
+static void warn(const struct net_comm *c, int rail, const struct srd_wc *wc)
+{
+	struct net_rail *r = &c->engine->rail[rail];
+	char here[NET_SIDE_TEXT], there[NET_SIDE_TEXT];
+
+	/* Other connections will find out as well. */
+	if (r->reported)
+		return;
+	r->reported = true;
+	net_comm_sides(c, rail, here, there);
+	net_warn("NET/EFA: rail %d is out: %s (status %u); %s, %s. %d rails go on. %s", rail,
+		 srd_status_str(wc->efa_status), wc->efa_status, here, there, c->nalive,
+		 srd_status_hint(wc->efa_status));
+}
+
+/* False: it was the last one. */
+static bool take_out(struct net_comm *c, int rail, const struct srd_wc *wc)
+{
+	if (c->dead & 1u << rail)
+		return true;
+	if (c->nalive == 1)
+		return false;
+	c->dead |= (uint8_t)(1u << rail);
+	c->nalive--;
+	if (c->kind == NET_RECV && ((struct net_recv *)c)->next_rail == rail)
+		((struct net_recv *)c)->next_rail = (uint8_t)net_next_rail(c, rail);
+	warn(c, rail, wc);
+	return true;
+}
+
+bool net_failover(struct net_req *req, int kind, uint32_t piece, int rail, const struct srd_wc *wc)
+{
+	struct net_comm *c = req->comm;
+
+	if (!c->failover || c->closed || c->err ||
+	    (wc->efa_status != UNRESPONSIVE && wc->efa_status != UNREACHABLE))
+		return false;
+	/* Of a receive comm, data requests are flushes. */
+	if (kind == WR_DATA && c->kind == NET_RECV)
+		return false;
+	if (!take_out(c, rail, wc))
+		return false;
+	req->lost |= (uint8_t)(1u << piece);
+	if (kind == WR_LINES)
+		req->busy--;
+	net_todo_add(req);
+	return true;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A rail that does not reach the peer any more is taken out of a connection, and what was on its
+ * way there goes over the others. The receiver knows pieces that come twice.
+ */
+#ifndef NET_FAILOVER_H
+#define NET_FAILOVER_H
+
+#include "comm.h"
+
+/*
+ * A work request of @req failed on @rail: piece @piece of a send, or lines. True: it will be made
+ * again. Entered.
+ */
+bool net_failover(struct net_req *req, int kind, uint32_t piece, int rail, const struct srd_wc *wc);
+
+#endif
