@@ -247,6 +247,9 @@ void net_comm_fail(struct net_comm *c, int err, const char *what, int rail, cons
 			 srd_status_hint(wc->efa_status));
 	else
 		net_warn("NET/EFA: %s failed: %s; %s, %s", what, strerror(-err), here, there);
+	/* The user asks for it. */
+	if (net_param()->abort_on_error)
+		abort();
 }
 
 /* ---- close ---- */

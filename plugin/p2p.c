@@ -15,6 +15,7 @@
 #include "failover.h"
 #include "message.h"
 #include "mover.h"
+#include "stall.h"
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -466,6 +467,8 @@ int net_test(struct net_req *req, int *done, int *sizes)
 	if (net_owner_try(&c->engine->owner) && req->to_come && net_engine_idle(c->engine)) {
 		int rc = c->err;
 
+		if (unlikely(++c->engine->empty_tests % NET_STALL_TESTS == 0))
+			net_stall_look(c->engine);
 		net_owner_leave_own();
 		return rc;
 	}

@@ -10,6 +10,9 @@
 static struct net_param param;
 
 static const struct srd_env table[] = {
+	{"NCCL_EFA_ABORT_ON_ERROR", SRD_ENV_INT, offsetof(struct net_param, abort_on_error),
+	 .def = "0", .min = 0, .max = 1,
+	 .text = "1: abort() when a connection fails, for a core file; 0: NCCL gets the error"},
 	{"NCCL_EFA_CONNECT_TIMEOUT", SRD_ENV_INT, offsetof(struct net_param, connect_timeout_s),
 	 .def = "120", .min = 0, .max = 86400,
 	 .text = "seconds until a connection that the peer does not answer fails; 0: never"},
@@ -44,6 +47,9 @@ static const struct srd_env table[] = {
 	 .min = 0, .max = 1,
 	 .text = "1: NCCL_* variables that must have a value here get it at init, unless they are "
 		 "set; 0: none is set"},
+	{"NCCL_EFA_STALL_WARN_S", SRD_ENV_INT, offsetof(struct net_param, stall_warn_s),
+	 .def = "60", .min = 0, .max = 86400,
+	 .text = "seconds after which requests that nothing happens to are warned of; 0: never"},
 };
 
 static void load(void)

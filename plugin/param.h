@@ -21,6 +21,8 @@ struct net_param {
 	int64_t flush;             /* enum net_flush_mode */
 	int64_t in_order;          /* enum net_in_order */
 	int64_t set_nccl_env;      /* 0 or 1 */
+	int64_t stall_warn_s;      /* 0: never */
+	int64_t abort_on_error;    /* 0 or 1 */
 };
 
 /* Read once, by the first caller. */

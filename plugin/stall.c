@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Finding stalls, and saying so once for each. */
+#include "stall.h"
+
+#include <time.h>
+
+#include "comm.h"
+#include "log.h"
+#include "param.h"
+
+enum { LOOK_MS = 200 };
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static const struct net_req *requests(const struct net_comm *c)
+{
+	return c->kind == NET_SEND ? ((const struct net_send *)c)->req
+				   : ((const struct net_recv *)c)->req;
+}
+
+static uint32_t bytes_here(const struct net_recv *r, const struct net_req *req)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < req->n; i++)
+		n += r->slot[(req->slot + i) & (r->nslots - 1)].bytes;
+	return n;
+}
+
+/* A number that changes when anything happens to an open request; 0: there are none. */
+static uint64_t mark_of(const struct net_comm *c)
+{
+	const struct net_req *req = requests(c);
+	uint64_t mark = 0;
+
+	for (uint64_t i = 0; i < NET_MAX_REQS; i++) {
+		if (!req[i].in_use || !req[i].to_come)
+			continue;
+		mark = (mark ^ (i + 1)) * 0x100000001b3 + req[i].to_come;
+		mark = mark * 31 + req[i].busy;
+		if (c->kind == NET_RECV)
+			mark = mark * 31 + bytes_here((const struct net_recv *)c, &req[i]);
+	}
+	return mark;
+}
+
+static const struct net_req *any_open(const struct net_comm *c)
+{
+	const struct net_req *req = requests(c);
+
+	while (!req->in_use || !req->to_come)
+		req++;
+	return req;
+}
+
+static void report(const struct net_comm *c, int64_t ms)
+{
+	char here[NET_SIDE_TEXT], there[NET_SIDE_TEXT];
+	const struct net_req *req = any_open(c);
+	long long s = (long long)ms / 1000;
+
+	net_comm_sides(c, 0, here, there);
+	if (c->kind == NET_SEND)
+		net_warn("NET/EFA: nothing has happened for %lld s to a send of %u bytes: %s, %s. "
+			 "Is the peer alive, and does it get to run?",
+			 s, req->bytes, here, there);
+	else
+		net_warn("NET/EFA: nothing has happened for %lld s to a receive: %s, %s. %u bytes "
+			 "are here; the peer %s. Does it send? Its log may tell",
+			 s, here, there, bytes_here((const struct net_recv *)c, req),
+			 req->busy ? "may not know of it yet" : "knows of it");
+}
+
+static void look_at(struct net_comm *c, int64_t now, int64_t wait_ms)
+{
+	uint64_t mark = c->err || c->closed ? 0 : mark_of(c);
+
+	if (mark != c->mark) {
+		c->mark = mark;
+		c->marked_ms = now;
+		c->stall_said = false;
+	}
+	if (mark && !c->stall_said && now - c->marked_ms >= wait_ms) {
+		c->stall_said = true;
+		report(c, now - c->marked_ms);
+	}
+}
+
+void net_stall_look(struct net_engine *e)
+{
+	int64_t wait_ms = net_param()->stall_warn_s * 1000, now;
+
+	if (!wait_ms)
+		return;
+	now = now_ms();
+	if (now - e->stall_look_ms < LOOK_MS)
+		return;
+	e->stall_look_ms = now;
+	for (struct net_comm *c = e->comms; c; c = c->next)
+		look_at(c, now, wait_ms);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Requests that nothing happens to. NCCL waits for ever and says nothing, and so does the device
+ * where no request of its own is under way; one line tells who waits for whom. Looked at now and
+ * then by tests that find nothing.
+ */
+#ifndef NET_STALL_H
+#define NET_STALL_H
+
+#include "engine.h"
+
+enum { NET_STALL_TESTS = 1 << 14 }; /* that find nothing, between two looks at the clock */
+
+/* Entered. */
+void net_stall_look(struct net_engine *e);
+
+#endif
