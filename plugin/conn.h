@@ -16,10 +16,27 @@ int net_connect(struct net_dev *dev, uint8_t handle[PROTO_HANDLE_BYTES], struct 
 int net_accept(struct net_listen *l, struct net_recv **out);
 void net_listen_close(struct net_listen *l);
 
+/* ---- the lock of @cm is held for what follows ---- */
+
+/* A message of a peer: for anybody, a request, an answer. */
+void net_conn_message(struct net_cm *cm, const uint8_t *msg, size_t len);
+void net_listen_request(struct net_cm *cm, const uint8_t *msg, size_t len);
+void net_connect_answer(struct net_cm *cm, const uint8_t *msg, size_t len);
+/* Take messages, go on with refusals. */
+void net_conn_poll(struct net_cm *cm);
+
+/* Best effort: a peer that is not told runs into its own timeout. */
+void net_refuse(struct net_cm *cm, const struct proto_req *req, int err);
+/* Forget those that are done with, or all. */
+void net_refusals_sweep(struct net_cm *cm, bool all);
 /* What is to be refused still, now or never. Nobody else uses @cm. */
 void net_refusals_close(struct net_cm *cm);
 
-/* A message of a peer; the lock of @cm is held. */
-void net_conn_message(struct net_cm *cm, const uint8_t *msg, size_t len);
+/* ---- what both sides need ---- */
+
+/* Not 0. */
+int net_random(uint64_t *v);
+/* PROTO_CAP_* that both sides must have. */
+uint8_t net_mode_needs(enum proto_mode mode);
 
 #endif
