@@ -6,8 +6,17 @@
 #include "log.h"
 #include "p2p.h"
 
-/* The device's words for a way that leads nowhere; others are about memory or the peer's end. */
-enum { UNRESPONSIVE = 13, UNREACHABLE = 15 };
+/*
+ * The device's words for a queue pair of ours that is in error, as all of a device that failed, and
+ * for a way that leads nowhere. Others are about memory or the peer's end.
+ */
+static bool is_of_the_rail(uint32_t efa_status)
+{
+	enum { FLUSHED = 1, QP_ERROR = 2, UNRESPONSIVE = 13, UNREACHABLE = 15 };
+
+	return efa_status == FLUSHED || efa_status == QP_ERROR || efa_status == UNRESPONSIVE ||
+	       efa_status == UNREACHABLE;
+}
 
 static void warn(const struct net_comm *c, int rail, const struct srd_wc *wc)
 {
@@ -43,8 +52,7 @@ bool net_failover(struct net_req *req, int kind, uint32_t piece, int rail, const
 {
 	struct net_comm *c = req->comm;
 
-	if (!c->failover || c->closed || c->err ||
-	    (wc->efa_status != UNRESPONSIVE && wc->efa_status != UNREACHABLE))
+	if (!c->failover || c->closed || c->err || !is_of_the_rail(wc->efa_status))
 		return false;
 	/* Of a receive comm, data requests are flushes. */
 	if (kind == WR_DATA && c->kind == NET_RECV)

@@ -111,6 +111,8 @@ static struct out {
 	{"dead dev=0\ndead dev=1\ndead dev=2", 3},
 	{"status 13 dev=2 nth=5", 1},
 	{"status 15 dev=1 op=write", 1},
+	{"status 2 dev=1 op=write", 1},
+	{"event qp_fatal dev=3", 1},
 };
 
 ParameterizedTestParameters(failover, traffic_completes_on_the_rails_that_are_left)
@@ -129,6 +131,18 @@ ParameterizedTest(struct out *o, failover, traffic_completes_on_the_rails_that_a
 	need(plug_said("rails go on"), "%s", plug_warning());
 	plug_forget();
 	pipe_close(&p);
+}
+
+/* Nothing of it can be closed any more, and each call says so: left to the end of the process. */
+Test(failover, device_that_failed_is_a_rail_less)
+{
+	struct pipe p;
+
+	use("4");
+	pipe_open(&p);
+	stream(&p, "event device_fatal dev=2", 1);
+	cr_assert(eq(int, plug_warned(), 1), "%s", plug_warning());
+	need(plug_said("3 rails go on"), "%s", plug_warning());
 }
 
 /* What was thought lost arrives as well: the bytes are there, the request ends with 13. */
