@@ -77,6 +77,12 @@ static inline bool net_cut_next(const struct net_comm *c, struct net_cut *cut)
 	return true;
 }
 
+static inline void net_count_request(struct net_engine *e, int rail, uint32_t bytes)
+{
+	net_count(&e->counts.rail_requests[rail], 1);
+	net_count(&e->counts.rail_bytes[rail], bytes);
+}
+
 /* Post a request for this piece, with the credit that there is for it. */
 static inline int net_cut_post(struct net_comm *c, const struct net_cut *cut,
 			       const struct srd_wr *wr)
@@ -88,6 +94,8 @@ static inline int net_cut_post(struct net_comm *c, const struct net_cut *cut,
 		return rc == -EAGAIN ? -EIO : rc; /* the credits say that there is room */
 	rail->data_free--;
 	c->under_way++;
+	if (__builtin_expect(c->engine->counting, 0))
+		net_count_request(c->engine, cut->rail, cut->len);
 	return 0;
 }
 

@@ -208,8 +208,11 @@ static void close_locked(struct net_dev *dev)
 {
 	net_cm_close(dev->cm);
 	dev->cm = NULL;
-	if (dev->mrs.npds)
+	if (dev->mrs.npds) {
+		dev->made += dev->mrs.made;
+		dev->shared += dev->mrs.shared;
 		net_mrcache_fini(&dev->mrs);
+	}
 	for (int i = 0; i < dev->nrails; i++) {
 		srd_pd_fini(&dev->nic[i].pd);
 		srd_dev_close(&dev->nic[i].dev);

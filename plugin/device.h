@@ -13,7 +13,9 @@
 #include "limits.h"
 #include "mrcache.h"
 #include "proto.h"
+#include "proto.h"
 #include "srd.h"
+#include "stats.h"
 
 struct net_cm;
 struct net_engine;
@@ -39,6 +41,8 @@ struct net_dev {
 	struct net_nic nic[NET_MAX_RAILS];
 	/* open */
 	pthread_mutex_t lock; /* of what follows, but for cm and mrs, which lock themselves */
+	struct net_counts counts[PROTO_MODES]; /* of engines that are gone */
+	uint64_t connections, made, shared;    /* registrations of caches that are gone */
 	bool open;
 	struct net_mrcache mrs;
 	struct net_cm *cm;

@@ -188,8 +188,10 @@ static void drain(struct net_engine *e)
 	}
 }
 
+/* Device lock held, unless it never was the device's. */
 static void engine_destroy(struct net_engine *e)
 {
+	net_counts_add(&e->dev->counts[e->mode], &e->counts);
 	net_owner_enter(&e->owner);
 	if (e->nrails == e->dev->nrails)
 		drain(e);
@@ -266,6 +268,7 @@ static int engine_create(struct net_dev *dev, enum proto_mode mode, bool unsolic
 		return -ENOMEM;
 	e->dev = dev;
 	e->mode = mode;
+	e->counting = net_stats_wanted();
 	e->unsolicited = unsolicited;
 	net_owner_init(&e->owner);
 	rc = engine_init(e);
@@ -345,6 +348,7 @@ int net_engine_get(struct net_dev *dev, enum proto_mode mode, bool unsolicited, 
 	if (!rc) {
 		e->thread = pthread_self();
 		e->users++;
+		dev->connections++;
 		e->nrecvs += recv;
 		*out = e;
 	}
@@ -364,15 +368,19 @@ static void unlink_locked(struct net_dev *dev, struct net_engine *e)
 void net_engine_put(struct net_engine *e, bool recv)
 {
 	struct net_dev *dev = e->dev;
+	bool last;
 
 	pthread_mutex_lock(&dev->lock);
 	e->users--;
 	e->nrecvs -= recv;
-	if (e->users == 0 && e->worn) {
+	last = e->users == 0;
+	if (last && e->worn) {
 		unlink_locked(dev, e);
 		engine_destroy(e);
 	}
 	pthread_mutex_unlock(&dev->lock);
+	if (last)
+		net_stats_write();
 }
 
 bool net_engines_close_locked(struct net_dev *dev)

@@ -58,7 +58,9 @@ struct net_engine {
 	uint32_t segment;     /* bytes of data in one message */
 	uint32_t qkey;
 	int nrails;
+	bool counting; /* NCCL_EFA_STATS */
 	/* entered */
+	struct net_counts counts; /* read by whoever writes them down */
 	struct net_owner owner;
 	struct net_rail rail[NET_MAX_RAILS];
 	struct srd_peer self[NET_MAX_RAILS]; /* for flushes; zero: none by reads */

@@ -62,6 +62,8 @@ bool net_failover(struct net_req *req, int kind, uint32_t piece, int rail, const
 	req->lost |= (uint8_t)(1u << piece);
 	if (kind == WR_LINES)
 		req->busy--;
+	if (c->engine->counting)
+		net_count(&c->engine->counts.again, 1);
 	net_todo_add(req);
 	return true;
 }

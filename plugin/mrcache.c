@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "log.h"
+#include "stats.h"
 #include "param.h"
 
 void net_mrcache_init(struct net_mrcache *c, struct srd_pd *const *pd, int npds)
@@ -123,7 +124,7 @@ static int get_locked(struct net_mrcache *c, const struct net_range *r, uintptr_
 		mr_free(mr);
 		return rc;
 	}
-	mr->users++;
+	net_count(mr->users++ ? &c->shared : &c->made, 1);
 	*out = mr;
 	return 0;
 }

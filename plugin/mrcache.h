@@ -36,6 +36,7 @@ struct net_mrcache {
 	bool share; /* entries have several users */
 	struct srd_pd *pd[NET_MAX_RAILS];
 	int npds;
+	uint64_t made, shared; /* registrations, and uses of those that were there */
 };
 
 /* The PDs must be open; they are kept until fini. */

@@ -16,6 +16,7 @@
 #include "mrcache.h"
 #include "order.h"
 #include "p2p.h"
+#include "stats.h"
 #include "param.h"
 
 enum { MAX_COMMS = 1 << 16 }; /* of a device: what NCCL plans with */
@@ -81,6 +82,7 @@ enum nccl_net_result net_finalize(void)
 	if (inits && --inits == 0)
 		net_devs_close_idle();
 	pthread_mutex_unlock(&life);
+	net_stats_write();
 	return NCCL_NET_OK;
 }
 

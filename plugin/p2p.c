@@ -20,6 +20,22 @@
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
+/* Of size classes and all bytes. */
+static void count_message(uint64_t *sizes, uint64_t *total, uint32_t bytes)
+{
+	net_count(&sizes[net_size_class(bytes)], 1);
+	net_count(total, bytes);
+}
+
+/* No credits: whatever has completed may have some. */
+static __attribute__((noinline)) int later(struct net_comm *c)
+{
+	if (c->engine->counting)
+		net_count(&c->engine->counts.refused, 1);
+	net_engine_poll(c->engine);
+	return c->err;
+}
+
 /* ---- send ---- */
 
 static const struct proto_cts *line(const struct net_send *s, uint32_t seq)
@@ -90,6 +106,9 @@ static int start_send(struct net_send *s, int i, void *data, size_t size, const 
 	}
 	s->free &= s->free - 1;
 	req->in_use = true;
+	if (unlikely(s->c.engine->counting))
+		count_message(s->c.engine->counts.sends, &s->c.engine->counts.send_bytes,
+			      req->bytes);
 	take(s, i);
 	*request = req;
 	return 0;
@@ -113,11 +132,7 @@ static int send_entered(struct net_send *s, void *data, size_t size, int tag,
 		rc = start_send(s, i, data, size, mr, request);
 	if (unlikely(s->c.engine->todo))
 		net_todo_run(s->c.engine);
-	if (unlikely(rc == -EAGAIN)) {
-		net_engine_poll(s->c.engine);
-		rc = s->c.err;
-	}
-	return rc;
+	return unlikely(rc == -EAGAIN) ? later(&s->c) : rc;
 }
 
 /* Lines are written, or else come as messages. */
@@ -200,6 +215,9 @@ void net_slot_filled(struct net_recv *r, struct net_slot *slot)
 	slot->open = false;
 	req->to_come--;
 	promise_kept(r, req);
+	if (unlikely(r->c.engine->counting))
+		count_message(r->c.engine->counts.recvs, &r->c.engine->counts.recv_bytes,
+			      slot->bytes);
 }
 
 static void open_slot(struct net_recv *r, const struct net_req *req, int i, void *data, size_t size,
@@ -233,7 +251,7 @@ static int recv_entered(struct net_recv *r, int n, void *const *data, const size
 	if (unlikely(r->c.err))
 		return r->c.err;
 	if (unlikely(!has_room(r, (uint32_t)n)))
-		goto later;
+		return later(&r->c);
 	req->n = req->to_come = (uint8_t)n;
 	req->slot = (uint16_t)((r->next_seq - 1) & (r->nslots - 1));
 	for (int i = 0; i < n; i++)
@@ -257,9 +275,7 @@ static int recv_entered(struct net_recv *r, int n, void *const *data, const size
 close_slots:
 	for (int i = 0; i < n; i++)
 		r->slot[(req->slot + (uint32_t)i) & (r->nslots - 1)].open = false;
-later:
-	net_engine_poll(r->c.engine);
-	return r->c.err;
+	return later(&r->c);
 }
 
 int net_irecv(struct net_recv *r, int n, void *const *data, const size_t *sizes, const int *tags,
@@ -459,6 +475,14 @@ static __attribute__((noinline)) int test_now(struct net_req *req, int *done, in
 	return rc;
 }
 
+/* What is done now and then. Leaves the engine first: the file of counters takes locks. */
+static __attribute__((noinline, cold)) void look_around(struct net_engine *e)
+{
+	net_stall_look(e);
+	net_owner_leave_own();
+	net_stats_refresh();
+}
+
 int net_test(struct net_req *req, int *done, int *sizes)
 {
 	struct net_comm *c = req->comm;
@@ -467,8 +491,10 @@ int net_test(struct net_req *req, int *done, int *sizes)
 	if (net_owner_try(&c->engine->owner) && req->to_come && net_engine_idle(c->engine)) {
 		int rc = c->err;
 
-		if (unlikely(++c->engine->empty_tests % NET_STALL_TESTS == 0))
-			net_stall_look(c->engine);
+		if (unlikely(++c->engine->empty_tests % NET_STALL_TESTS == 0)) {
+			look_around(c->engine);
+			return rc;
+		}
 		net_owner_leave_own();
 		return rc;
 	}

@@ -50,6 +50,10 @@ static const struct srd_env table[] = {
 	{"NCCL_EFA_STALL_WARN_S", SRD_ENV_INT, offsetof(struct net_param, stall_warn_s),
 	 .def = "60", .min = 0, .max = 86400,
 	 .text = "seconds after which requests that nothing happens to are warned of; 0: never"},
+	{"NCCL_EFA_STATS", SRD_ENV_STRING, offsetof(struct net_param, stats), .def = "",
+	 .max = sizeof(param.stats),
+	 .text = "file for counters as JSON, written every second and at the end; %p in it is "
+		 "the process"},
 };
 
 static void load(void)

@@ -23,6 +23,7 @@ struct net_param {
 	int64_t set_nccl_env;      /* 0 or 1 */
 	int64_t stall_warn_s;      /* 0: never */
 	int64_t abort_on_error;    /* 0 or 1 */
+	char stats[256];           /* file name, or empty */
 };
 
 /* Read once, by the first caller. */

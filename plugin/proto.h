@@ -38,6 +38,8 @@ enum proto_mode {
 	PROTO_SEND = 3,  /* messages */
 };
 
+enum { PROTO_MODES = PROTO_SEND + 1 }; /* as the length of an array by mode */
+
 /* ---- connection handle ---- */
 
 /*

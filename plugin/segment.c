@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cut.h"
 #include "log.h"
 #include "message.h"
 #include "mover.h"
@@ -88,6 +89,8 @@ static bool run(struct net_req *req)
 		}
 		s->c.engine->rail[rail].data_free--;
 		s->c.under_way++;
+		if (unlikely(s->c.engine->counting))
+			net_count_request(s->c.engine, rail, s->c.segment);
 	}
 	return true;
 }
