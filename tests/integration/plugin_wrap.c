@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Numbers that come round: lines of a ring after 2^32 buffers, which no test waits for. So both
+ * ends are set to shortly before; the plugin is linked in for that.
+ */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../plugin/conn.h"
+#include "../../plugin/net.h"
+#include "../../plugin/p2p.h"
+#include "../lib/bytes.h"
+#include "../lib/need.h"
+#include "../lib/plug.h"
+
+enum { SIZE = 3000, BEFORE = 1000, MESSAGES = 3000 };
+
+TestSuite(wrap, .timeout = 60);
+
+static uint8_t from[SIZE], to[SIZE];
+
+struct ends {
+	struct net_send *s;
+	struct net_recv *r;
+	void *from_mr, *to_mr;
+};
+
+static void open_ends(struct ends *e)
+{
+	uint8_t handle[PROTO_HANDLE_BYTES];
+	int64_t end = now_ms() + PLUG_WAIT_MS;
+	struct net_listen *l;
+	struct net_dev *dev;
+
+	memset(e, 0, sizeof(*e));
+	cr_assert(zero(int, net_init(NULL)));
+	dev = net_dev_at(0);
+	if (!dev)
+		cr_skip("no EFA here: run below softefa");
+	cr_assert(zero(int, net_listen(dev, handle, &l)));
+	while (!e->s || !e->r) {
+		if (!e->s)
+			cr_assert(zero(int, net_connect(dev, handle, &e->s)));
+		if (!e->r)
+			cr_assert(zero(int, net_accept(l, &e->r)));
+		need(now_ms() < end, "no connection");
+	}
+	net_listen_close(l);
+	cr_assert(zero(int, net_reg_mr(e->s, from, SIZE, NCCL_NET_PTR_HOST, &e->from_mr)));
+	cr_assert(zero(int, net_reg_mr(e->r, to, SIZE, NCCL_NET_PTR_HOST, &e->to_mr)));
+}
+
+static void close_ends(struct ends *e)
+{
+	net_dereg_mr(e->s, e->from_mr);
+	net_dereg_mr(e->r, e->to_mr);
+	net_close_send(e->s);
+	net_close_recv(e->r);
+	net_finalize();
+}
+
+static void wait_done(void *request, int *size)
+{
+	int64_t end = now_ms() + PLUG_WAIT_MS;
+	int done = 0;
+
+	while (!done) {
+		cr_assert(zero(int, net_test(request, &done, size)));
+		need(now_ms() < end, "a request is not done");
+	}
+}
+
+static void message(struct ends *e, uint32_t i)
+{
+	size_t size = i % SIZE, room = SIZE;
+	int64_t end = now_ms() + PLUG_WAIT_MS;
+	void *recv = NULL, *send = NULL, *at = to;
+	int tag = 0, got, done;
+	long bad;
+
+	bytes_fill(from, size, i);
+	cr_assert(zero(int, net_isend(e->s, from, size, 0, e->from_mr, &send)));
+	need(!send, "message %u goes before there is a receive for it", i);
+	while (!recv)
+		cr_assert(zero(int, net_irecv(e->r, 1, &at, &room, &tag, &e->to_mr, &recv)));
+	while (!send) {
+		cr_assert(zero(int, net_isend(e->s, from, size, 0, e->from_mr, &send)));
+		if (send)
+			break;
+		cr_assert(zero(int, net_test(recv, &done, &got)));
+		need(!done && now_ms() < end, "message %u", i);
+	}
+	wait_done(send, NULL);
+	wait_done(recv, &got);
+	bad = bytes_differ(to, size, i);
+	need((size_t)got == size && bad < 0, "message %u: %d of %zu bytes, %ld", i, got, size, bad);
+}
+
+static struct mode {
+	char name[8];
+} modes[] = {{"write"}, {"read"}, {"send"}};
+
+ParameterizedTestParameters(wrap, lines_are_told_apart_when_their_numbers_begin_anew)
+{
+	return cr_make_param_array(struct mode, modes, sizeof(modes) / sizeof(modes[0]));
+}
+
+ParameterizedTest(struct mode *m, wrap, lines_are_told_apart_when_their_numbers_begin_anew)
+{
+	struct ends e;
+
+	setenv("NCCL_EFA_PROTOCOL", m->name, 1);
+	open_ends(&e);
+	e.s->next_seq = e.r->next_seq = UINT32_MAX - BEFORE;
+	for (uint32_t i = 0; i < MESSAGES; i++)
+		message(&e, i);
+	cr_assert(eq(u32, e.s->next_seq, MESSAGES - BEFORE - 1));
+	close_ends(&e);
+}
+
+/* More than 2^17, the number of comms, and 2^16, that of the doorbells. */
+Test(wrap, hundred_and_forty_thousand_messages)
+{
+	struct ends e;
+
+	open_ends(&e);
+	for (uint32_t i = 0; i < 140000; i++)
+		message(&e, i % 64);
+	close_ends(&e);
+}
