@@ -53,7 +53,7 @@ void net_message_over(struct net_comm *c)
 			 (uintptr_t)any_request(c) | WR_NOTE);
 }
 
-static int send_lines(struct net_recv *r, struct net_req *req, uint32_t seq, uint32_t n)
+int net_message_lines(struct net_recv *r, struct net_req *req, uint32_t seq, uint32_t n)
 {
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)net_line(r->mirror, seq, r->nslots),
@@ -65,20 +65,6 @@ static int send_lines(struct net_recv *r, struct net_req *req, uint32_t seq, uin
 
 	if (rc == 0)
 		req->busy++;
-	return rc;
-}
-
-int net_message_announce(struct net_recv *r, struct net_req *req, uint32_t seq)
-{
-	uint32_t to_end = r->nslots - ((seq - 1) & (r->nslots - 1));
-	uint32_t n = req->n < to_end ? req->n : to_end;
-	int rc;
-
-	if (unlikely(r->c.engine->rail[r->next_rail].ctrl_free < 2))
-		return -EAGAIN;
-	rc = send_lines(r, req, seq, n);
-	if (unlikely(rc == 0 && n < req->n))
-		rc = send_lines(r, req, seq + n, req->n - n);
 	return rc;
 }
 

@@ -11,8 +11,8 @@
 /* A message for engine @e in @data, which is valid until the return. Entered. */
 void net_message(struct net_engine *e, uint32_t imm, const uint8_t *data, uint32_t len);
 
-/* A mover's announce(): the lines as messages. */
-int net_message_announce(struct net_recv *r, struct net_req *req, uint32_t seq);
+/* A mover's lines(), as a message. */
+int net_message_lines(struct net_recv *r, struct net_req *req, uint32_t seq, uint32_t n);
 
 /*
  * Tell the peer that @c is over: it may wait for what will not come, with nothing under way that

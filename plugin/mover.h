@@ -13,8 +13,11 @@
 #include "mrcache.h"
 
 struct net_mover {
-	/* Tell the peer of the lines of @req, in the mirror from line number @seq on. */
-	int (*announce)(struct net_recv *r, struct net_req *req, uint32_t seq);
+	/*
+	 * Tell the peer of @n lines of @req, which follow each other in mirror and ring from number
+	 * @seq on: one request of the control queue pair of r->next_rail, which has room for it.
+	 */
+	int (*lines)(struct net_recv *r, struct net_req *req, uint32_t seq, uint32_t n);
 	/* Start to move req->bytes of @data to the buffer of line @l, number @seq. */
 	int (*send)(struct net_send *s, struct net_req *req, const struct proto_cts *l,
 		    uint32_t seq, const void *data, const struct net_mr *mr);

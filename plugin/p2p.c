@@ -242,6 +242,21 @@ static void open_slot(struct net_recv *r, const struct net_req *req, int i, void
 	l->seq = seq;
 }
 
+/* In two parts where the group goes round the end. */
+int net_announce(struct net_recv *r, struct net_req *req)
+{
+	uint32_t to_end = r->nslots - req->slot;
+	uint32_t n = req->n < to_end ? req->n : to_end;
+	int rc;
+
+	if (unlikely(r->c.engine->rail[r->next_rail].ctrl_free < 2))
+		return -EAGAIN;
+	rc = r->c.mover->lines(r, req, req->seq, n);
+	if (unlikely(rc == 0 && n < req->n))
+		rc = r->c.mover->lines(r, req, req->seq + n, req->n - n);
+	return rc;
+}
+
 static int recv_entered(struct net_recv *r, int n, void *const *data, const size_t *sizes,
 			const int *tags, void *const *mrs, void **request)
 {
@@ -256,7 +271,8 @@ static int recv_entered(struct net_recv *r, int n, void *const *data, const size
 	req->slot = (uint16_t)((r->next_seq - 1) & (r->nslots - 1));
 	for (int i = 0; i < n; i++)
 		open_slot(r, req, i, data[i], sizes[i], tags[i], mrs[i]);
-	rc = r->c.mover->announce(r, req, r->next_seq);
+	req->seq = r->next_seq;
+	rc = net_announce(r, req);
 	if (unlikely(rc == -EAGAIN))
 		goto close_slots;
 	if (unlikely(rc)) {
@@ -265,7 +281,6 @@ static int recv_entered(struct net_recv *r, int n, void *const *data, const size
 	}
 	promise(r, req);
 	r->next_rail = (uint8_t)net_next_rail(&r->c, r->next_rail);
-	req->seq = r->next_seq;
 	r->next_seq += (uint32_t)n;
 	r->slots_free -= (uint32_t)n;
 	r->req_next++;

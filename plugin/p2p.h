@@ -36,6 +36,9 @@ void net_todo_add(struct net_req *req);
 /* Once for all that there is. Entered. */
 void net_todo_run(struct net_engine *e);
 
+/* Tell the peer of the buffers of @req; -EAGAIN: no credits. */
+int net_announce(struct net_recv *r, struct net_req *req);
+
 /* All of a buffer is here. */
 void net_slot_filled(struct net_recv *r, struct net_slot *slot);
 

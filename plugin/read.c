@@ -199,7 +199,7 @@ static void message(struct net_comm *c, const struct proto_note *note, const uin
 }
 
 const struct net_mover net_read = {
-	.announce = net_message_announce,
+	.lines = net_message_lines,
 	.send = send_ready,
 	.run = run,
 	.message = message,

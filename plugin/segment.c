@@ -97,7 +97,7 @@ static bool run(struct net_req *req)
 
 /* ---- receiver ---- */
 
-static int announce(struct net_recv *r, struct net_req *req, uint32_t seq)
+static int lines(struct net_recv *r, struct net_req *req, uint32_t seq, uint32_t n)
 {
 	for (uint32_t i = 0; i < req->n; i++) {
 		const struct net_mr *mr = r->slot[(req->slot + i) & (r->nslots - 1)].mr;
@@ -109,7 +109,7 @@ static int announce(struct net_recv *r, struct net_req *req, uint32_t seq)
 			return -EOPNOTSUPP;
 		}
 	}
-	return net_message_announce(r, req, seq);
+	return net_message_lines(r, req, seq, n);
 }
 
 static void got_segment(struct net_recv *r, const struct proto_note *note, const uint8_t *data,
@@ -147,7 +147,7 @@ static void message(struct net_comm *c, const struct proto_note *note, const uin
 }
 
 const struct net_mover net_segment = {
-	.announce = announce,
+	.lines = lines,
 	.send = send_segments,
 	.run = run,
 	.message = message,

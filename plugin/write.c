@@ -15,7 +15,7 @@
 
 /* ---- lines ---- */
 
-static int write_lines(struct net_recv *r, struct net_req *req, uint32_t seq, uint32_t n)
+static int lines(struct net_recv *r, struct net_req *req, uint32_t seq, uint32_t n)
 {
 	uint32_t entry = (seq - 1) & r->ring_mask;
 	struct net_rail *rail = &r->c.engine->rail[r->next_rail];
@@ -36,21 +36,6 @@ static int write_lines(struct net_recv *r, struct net_req *req, uint32_t seq, ui
 	r->c.under_way++;
 	req->busy++;
 	return 0;
-}
-
-/* In two writes where the group goes round the end. */
-static int announce(struct net_recv *r, struct net_req *req, uint32_t seq)
-{
-	uint32_t to_end = r->nslots - ((seq - 1) & (r->nslots - 1));
-	uint32_t n = req->n < to_end ? req->n : to_end;
-	int rc;
-
-	if (unlikely(r->c.engine->rail[r->next_rail].ctrl_free < 2))
-		return -EAGAIN;
-	rc = write_lines(r, req, seq, n);
-	if (unlikely(rc == 0 && n < req->n))
-		rc = write_lines(r, req, seq + n, req->n - n);
-	return rc;
 }
 
 /* ---- data ---- */
@@ -158,7 +143,7 @@ static bool run(struct net_req *req)
 	if (c->kind == NET_SEND) {
 		rc = send_again((struct net_send *)c, req);
 	} else {
-		rc = announce((struct net_recv *)c, req, req->seq);
+		rc = net_announce((struct net_recv *)c, req);
 		if (rc == 0)
 			req->lost = 0;
 	}
@@ -167,7 +152,7 @@ static bool run(struct net_req *req)
 	return rc != -EAGAIN;
 }
 
-const struct net_mover net_write = {.announce = announce, .send = send_data, .run = run};
+const struct net_mover net_write = {.lines = lines, .send = send_data, .run = run};
 
 /* A piece of a message is in its buffer. Whatever does not fit an open buffer is dropped. */
 void net_write_arrived(struct net_engine *e, int rail, const struct srd_wc *wc)
