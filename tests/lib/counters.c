@@ -35,18 +35,25 @@ static long long number(const char *at, const char *name, const char *op)
 	return n;
 }
 
-void counters_get(struct counters *c, const char *op)
+static const char *ask(void)
 {
 	static struct cmd cmd;
 
 	cmd_run(&cmd, 20, "$B/softefa stat --json");
 	need(cmd.code == 0, "%s", cmd.out);
+	return cmd.out;
+}
+
+void counters_get(struct counters *c, const char *op)
+{
+	const char *out = ask();
+
 	for (int i = 0; i < COUNTERS_DEVS; i++) {
 		char dev[32];
 		const char *at;
 
 		snprintf(dev, sizeof(dev), "\"device\":\"efa_%d\"", i);
-		at = strstr(cmd.out, dev);
+		at = strstr(out, dev);
 		c->n[i] = at ? number(at, "\"requests\"", op) : 0;
 		c->bytes[i] = at ? number(at, "\"bytes\"", op) : 0;
 	}
@@ -67,5 +74,19 @@ long long counters_sum(const struct counters *c)
 
 	for (int i = 0; i < COUNTERS_DEVS; i++)
 		n += c->n[i];
+	return n;
+}
+
+long long counters_rnr(void)
+{
+	static const char key[] = "\"rnr\":";
+	long long n = 0;
+	int devs = 0;
+
+	for (const char *at = strstr(ask(), key); at; at = strstr(at, key), devs++) {
+		at += sizeof(key) - 1;
+		n += strtoll(at, NULL, 10);
+	}
+	need(devs > 0, "no device has counters");
 	return n;
 }

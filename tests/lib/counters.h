@@ -17,5 +17,7 @@ void counters_get(struct counters *c, const char *op);
 void counters_since(struct counters *c, const char *op, const struct counters *before);
 /* Of all devices. */
 long long counters_sum(const struct counters *c);
+/* Requests of all devices that found no receive posted, so far. */
+long long counters_rnr(void);
 
 #endif

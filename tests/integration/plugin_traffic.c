@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the adapter is asked to do for a message: how often, and never before it can. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../lib/bytes.h"
+#include "../lib/counters.h"
+#include "../lib/link.h"
+#include "../lib/need.h"
+
+enum { BIG = 1 << 20, SMALL = 1000, AHEAD = 16, MTU = 4228, SEGMENT = 4224 };
+
+TestSuite(traffic, .timeout = 120);
+
+struct pipe {
+	struct plug plug;
+	struct link l;
+	struct mem from, to;
+};
+
+static void pipe_open(struct pipe *p, int rails)
+{
+	char text[8];
+
+	memset(p, 0, sizeof(*p));
+	snprintf(text, sizeof(text), "%d", rails);
+	setenv("NCCL_EFA_RAILS", text, 1);
+	setenv("NCCL_EFA_MIN_STRIPE", "65536", 1);
+	plug_open(&p->plug, 0);
+	link_open(&p->l, &p->plug, 0, p->plug.ndev > 1);
+	mem_get(&p->from, &p->plug, p->l.send, BIG, 0);
+	mem_get(&p->to, &p->plug, p->l.recv, BIG, 0);
+}
+
+static void pipe_close(struct pipe *p)
+{
+	mem_put(&p->from);
+	mem_put(&p->to);
+	link_close(&p->l);
+	plug_close(&p->plug);
+}
+
+/* @n messages of @size bytes, up to AHEAD at once. */
+static void move(struct pipe *p, int n, size_t size)
+{
+	void *recv[AHEAD], *send[AHEAD];
+	int most = size * AHEAD <= BIG ? AHEAD : 1;
+	long bad;
+
+	bytes_fill(p->from.at, size * (size_t)most, (uint32_t)n);
+	for (int done = 0; done < n;) {
+		int k = n - done < most ? n - done : most;
+
+		for (int i = 0; i < k; i++)
+			recv[i] = plug_recv(&p->plug, p->l.recv, p->to.at + size * (size_t)i, size,
+					    0, p->to.mh);
+		for (int i = 0; i < k; i++)
+			send[i] = plug_send(&p->plug, p->l.send, p->from.at + size * (size_t)i,
+					    size, 0, p->from.mh);
+		for (int i = 0; i < k; i++) {
+			need((size_t)plug_wait(&p->plug, recv[i]) == size, "message %d", done + i);
+			plug_wait(&p->plug, send[i]);
+		}
+		done += k;
+	}
+	bad = bytes_differ(p->to.at, size * (size_t)(n < most ? n : most), (uint32_t)n);
+	need(bad < 0, "byte %ld", bad);
+}
+
+/* ---- how often ---- */
+
+/* Requests for each message: what announces the buffer, what moves the data, what ends it. */
+static struct cost {
+	char protocol[8];
+	int rails, size, writes, reads, sends;
+} costs[] = {
+	{"write", 1, SMALL, 1 + 1, 0, 0},
+	{"write", 4, SMALL, 1 + 1, 0, 0},
+	{"write", 1, BIG, 1 + 1, 0, 0},
+	{"write", 4, BIG, 1 + 4, 0, 0},
+	{"write", 4, 2 * 65536, 1 + 2, 0, 0},
+	{"read", 1, SMALL, 0, 1, 3},
+	{"read", 4, SMALL, 0, 1, 3},
+	{"read", 1, BIG, 0, 1, 3},
+	{"read", 4, BIG, 0, 4, 3},
+	{"send", 1, SMALL, 0, 0, 1 + 1},
+	{"send", 4, SMALL, 0, 0, 1 + 1},
+	{"send", 1, 10 * SEGMENT, 0, 0, 1 + 10},
+	{"send", 4, 10 * SEGMENT + 1, 0, 0, 1 + 11},
+};
+
+ParameterizedTestParameters(traffic, message_costs_no_request_more_than_it_must)
+{
+	return cr_make_param_array(struct cost, costs, sizeof(costs) / sizeof(costs[0]));
+}
+
+ParameterizedTest(struct cost *c, traffic, message_costs_no_request_more_than_it_must)
+{
+	enum { N = 48 };
+	struct counters w, r, s, before_w, before_r, before_s;
+	struct pipe p;
+
+	counters_apart();
+	plug_softefa("max_msg_size=4228"); /* MTU */
+	setenv("NCCL_EFA_PROTOCOL", c->protocol, 1);
+	pipe_open(&p, c->rails);
+	counters_get(&before_w, "write");
+	counters_get(&before_r, "read");
+	counters_get(&before_s, "send");
+	move(&p, N, (size_t)c->size);
+	nap_ms(20); /* the last word of the receiver leaves */
+	counters_since(&w, "write", &before_w);
+	counters_since(&r, "read", &before_r);
+	counters_since(&s, "send", &before_s);
+	cr_assert(eq(llong, counters_sum(&w), N * c->writes));
+	cr_assert(eq(llong, counters_sum(&r), N * c->reads));
+	cr_assert(eq(llong, counters_sum(&s), N * c->sends));
+	pipe_close(&p);
+}
+
+/* ---- not before it can ---- */
+
+/* What a receiver is asked for while it does not look: as much as it promised, and no more. */
+static struct way {
+	char settings[16], protocol[8];
+	int size;
+} ways[] = {
+	{"caps=0x6f", "write", BIG},
+	{"caps=0x2f", "write", BIG}, /* a receive for each message */
+	{"caps=0x0f", "read", BIG},
+	{"caps=0x0e", "send", SMALL}, /* of segments there may be more than receives */
+};
+
+/* Sends come as far as they can while only their side is worked. */
+static void move_many(struct pipe *p, int n, size_t size, bool blind)
+{
+	void *recv[AHEAD], *send[AHEAD];
+
+	for (int i = 0; i < n; i++)
+		recv[i] = plug_recv(&p->plug, p->l.recv, p->to.at, size, 0, p->to.mh);
+	for (int i = 0; i < n; i++)
+		send[i] = plug_send(&p->plug, p->l.send, p->from.at, size, 0, p->from.mh);
+	for (int i = 0; i < n && blind; i++)
+		plug_wait(&p->plug, send[i]);
+	for (int i = 0; i < n; i++)
+		plug_wait(&p->plug, recv[i]);
+	for (int i = 0; i < n && !blind; i++)
+		plug_wait(&p->plug, send[i]);
+}
+
+ParameterizedTestParameters(traffic, no_request_meets_an_empty_receive_queue)
+{
+	return cr_make_param_array(struct way, ways, sizeof(ways) / sizeof(ways[0]));
+}
+
+ParameterizedTest(struct way *w, traffic, no_request_meets_an_empty_receive_queue)
+{
+	bool reads = strcmp(w->protocol, "read") == 0;
+	long long before;
+	struct pipe p;
+
+	counters_apart();
+	plug_softefa(w->settings);
+	plug_softefa("max_rq_wr=1024");
+	setenv("NCCL_EFA_PROTOCOL", w->protocol, 1);
+	pipe_open(&p, 1);
+	before = counters_rnr();
+	for (int i = 0; i < 300; i++)
+		move_many(&p, AHEAD, SMALL, !reads);
+	for (int i = 0; i < 4; i++)
+		move_many(&p, AHEAD, (size_t)w->size, !reads);
+	cr_assert(eq(llong, counters_rnr() - before, 0));
+	pipe_close(&p);
+}
