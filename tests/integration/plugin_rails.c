@@ -190,21 +190,35 @@ static struct unequal {
 	int here, there;
 } unequals[] = {{4, 2}, {2, 4}, {4, 1}, {1, 4}, {3, 2}, {4, 4}};
 
+struct talk {
+	int rails, messages;
+};
+
 static void run_side(struct twin *t, void *arg)
 {
-	enum { N = 60 };
+	const struct talk *talk = arg;
 	struct pipe p;
 
-	use_rails(*(int *)arg);
+	use_rails(talk->rails);
 	memset(&p, 0, sizeof(p));
 	plug_open(&p.plug, 0);
 	link_open_twin(&p.l, &p.plug, t);
 	mem_get(&p.from, &p.plug, p.l.send, BIG, 0);
 	mem_get(&p.to, &p.plug, p.l.recv, BIG, 0);
-	for (uint32_t i = 0; i < N; i++)
-		move(&p, i * 17477 % BIG, i);
+	for (int i = 0; i < talk->messages; i++)
+		move(&p, (uint32_t)i * 17477u * 60 / (uint32_t)talk->messages % BIG, (uint32_t)i);
 	twin_meet(t);
 	pipe_close(&p);
+}
+
+static void run_both(const struct unequal *u, int messages)
+{
+	struct talk here = {u->here, messages}, there = {u->there, messages};
+	struct twin t;
+
+	twin_start(&t, run_side, &there);
+	run_side(&t, &here);
+	twin_end(&t);
 }
 
 ParameterizedTestParameters(rails, sides_with_unequal_rails_use_what_both_have)
@@ -215,9 +229,22 @@ ParameterizedTestParameters(rails, sides_with_unequal_rails_use_what_both_have)
 
 ParameterizedTest(struct unequal *u, rails, sides_with_unequal_rails_use_what_both_have)
 {
-	struct twin t;
+	run_both(u, 60);
+}
 
-	twin_start(&t, run_side, &u->there);
-	run_side(&t, &u->here);
-	twin_end(&t);
+/* All pairs, each in a process of its own: how many rails is read from the environment once. */
+ParameterizedTestParameters(rails, any_number_of_rails_meets_any_other)
+{
+	static struct unequal all[64];
+
+	for (int i = 0; i < 64; i++)
+		all[i] = (struct unequal){1 + i / 8, 1 + i % 8};
+	return cr_make_param_array(struct unequal, all, 64);
+}
+
+ParameterizedTest(struct unequal *u, rails, any_number_of_rails_meets_any_other)
+{
+	counters_apart(); /* the domain has fewer devices */
+	plug_softefa("devices=8");
+	run_both(u, 6);
 }
