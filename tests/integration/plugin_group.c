@@ -254,17 +254,15 @@ Test(group, thirty_two_of_eight_are_outstanding_and_tested_newest_first)
 	group_close(&g);
 }
 
-/* Sizes of groups that do not divide the ring: they go round its end at every place. */
-Test(group, groups_of_any_size_match_over_many_laps)
+static void random_groups(int rounds)
 {
-	enum { N = 1500 };
 	int tags[MOST], sizes[MOST], seed = 0;
 	void *send[MOST];
 	unsigned random = 7;
 	struct group g;
 
 	group_open(&g, 0);
-	for (int i = 0; i < N; i++) {
+	for (int i = 0; i < rounds; i++) {
 		int n = 1 + rand_r(&random) % MOST, shift = rand_r(&random) % MOST;
 		void *recv;
 
@@ -286,4 +284,17 @@ Test(group, groups_of_any_size_match_over_many_laps)
 		seed += n;
 	}
 	group_close(&g);
+}
+
+/* Sizes of groups that do not divide the ring: they go round its end at every place. */
+Test(group, groups_of_any_size_match_over_many_laps)
+{
+	random_groups(1500);
+}
+
+/* A sender must not take a group of which it sees some lines, or lines of the lap before. */
+Test(group, groups_match_when_their_lines_land_one_by_one_and_twice)
+{
+	plug_softefa("fault=lines op=write,fault=twice op=write p=0.1 gap=2000");
+	random_groups(500);
 }
