@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../lib/bytes.h"
+#include "../lib/faults.h"
 #include "../lib/link.h"
 #include "../lib/need.h"
 #include "../lib/twin.h"
@@ -232,6 +233,60 @@ Test(refuse, unreachable_host_is_an_error_that_speaks_of_the_security_group)
 	need(strstr(plug_warning(), "security group"), "%s", plug_warning());
 	plug_forget();
 	plug_close_listen(&p, listen);
+	assert_healthy(&p);
+	plug_close(&p);
+}
+
+/* What only one way may take, as by a security group that lacks one of its two rules. */
+static struct one_way {
+	char rule[40];
+	int warnings;
+} one_ways[] = {
+	{"status 15 op=send dev=0", 1}, /* the request */
+	{"status 15 op=send dev=1", 2}, /* the answer; who asked does not get it */
+};
+
+ParameterizedTestParameters(refuse, way_that_leads_in_one_direction_is_an_error_at_both_ends)
+{
+	return cr_make_param_array(struct one_way, one_ways, 2);
+}
+
+ParameterizedTest(struct one_way *w, refuse,
+		  way_that_leads_in_one_direction_is_an_error_at_both_ends)
+{
+	enum nccl_net_result connect = NCCL_NET_OK, accept = NCCL_NET_OK;
+	struct nccl_net_device_handle *dev_comm = NULL;
+	int64_t end = now_ms() + 10000;
+	void *listen, *send = NULL, *recv = NULL;
+	bool asks = strstr(w->rule, "dev=0");
+	uint8_t handle[HANDLE];
+	unsigned tries = 0;
+	struct plug p;
+
+	plug_softefa("log=0");
+	setenv("NCCL_EFA_CONNECT_TIMEOUT", "2", 1);
+	faults_init();
+	plug_open(&p, 0);
+	if (p.ndev < 2)
+		cr_skip("needs two devices");
+	listen = plug_listen(&p, 1, handle);
+	faults_put(w->rule);
+	while (!connect || (!accept && !asks)) {
+		if (!connect)
+			connect = p.net.connect(&p.net, p.ctx, 0, handle, &send, &dev_comm);
+		if (!accept)
+			accept = p.net.accept(&p.net, listen, &recv, &dev_comm);
+		need(!send && !recv, "a comm");
+		need(now_ms() < end, "connect %d, accept %d", connect, accept);
+		relax(&tries);
+	}
+	cr_assert(eq(int, connect, NCCL_NET_REMOTE_ERROR));
+	cr_assert(eq(int, accept, asks ? NCCL_NET_OK : NCCL_NET_REMOTE_ERROR));
+	cr_assert(eq(int, plug_warned(), w->warnings), "%s", plug_warning());
+	need(plug_said("security group"), "%s", plug_warning());
+	plug_forget();
+	plug_close_listen(&p, listen);
+	faults_put("");
 	assert_healthy(&p);
 	plug_close(&p);
 }
