@@ -506,3 +506,32 @@ Test(abort, comms_closed_with_requests_under_way_are_freed_when_those_complete)
 	link_close(&own);
 	plug_close(&p);
 }
+
+/* It may never go on. Closing takes what the calls take. */
+Test(abort, closing_waits_for_no_peer_that_stands_still)
+{
+	static uint8_t memory[4096];
+	static void *recv[PEERS];
+	struct twin tw;
+	struct plug p;
+	int64_t start;
+
+	twin_start(&tw, connect_many, NULL);
+	plug_open(&p, 0);
+	accept_many(&p, &tw, recv);
+	twin_stop(&tw);
+	start = now_ms();
+	for (int i = 0; i < PEERS; i++) {
+		void *mh = plug_reg(&p, recv[i], memory, sizeof(memory));
+
+		plug_irecv(&p, recv[i], memory, sizeof(memory), 0, mh);
+		plug_dereg(&p, recv[i], mh);
+		plug_close_recv(&p, recv[i]);
+	}
+	plug_forget();
+	plug_close(&p);
+	need(now_ms() - start < 5000, "%d ms", (int)(now_ms() - start));
+	kill(tw.pid, SIGCONT);
+	twin_meet(&tw);
+	twin_end(&tw);
+}
