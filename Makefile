@@ -96,6 +96,9 @@ $(patsubst %,$(O)/integration/%,core_cuda core_kth plugin_cuda plugin_flush plug
 # Where calls of the C library are made to fail: those that tests/lib/kth.h lists.
 $(O)/integration/core_kth: rpath += $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc free open opendir closedir \
 	fopen fclose fcntl poll pthread_mutex_init dlopen dlsym)
+# Its own take the place of the C library's, also for what is loaded later.
+$(O)/integration/plugin_lean: rpath += $(patsubst %,-Wl$(comma)--export-dynamic-symbol=%,malloc calloc realloc free \
+	pthread_mutex_lock pthread_mutex_trylock pthread_spin_lock pthread_spin_trylock)
 netbench_subjects := $(O)/netbench $(patsubst %,$(O)/plugins/%.so,tcpnet tcpnet-v9 nullnet) \
 	$(O)/softefa $(O)/libsoftefa.so $(O)/libnccl-net-efa.so
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netbench*.c)): | $(netbench_subjects)
