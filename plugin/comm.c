@@ -75,7 +75,7 @@ static int meet(struct net_comm *c, int i, const union ibv_gid *gid, uint32_t qp
 /* When it is known how many rails there are. */
 static void allow_failover(struct net_comm *c)
 {
-	c->failover = net_param()->failover && c->nrails > 1 && c->engine->mode == PROTO_WRITE;
+	c->failover = net_param()->failover && c->nrails > 1 && c->engine->mode != PROTO_SEND;
 }
 
 int net_send_open(struct net_engine *e, uint32_t conn_id, const struct proto_handle *peer,

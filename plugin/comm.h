@@ -37,7 +37,7 @@ struct net_comm {
 	int64_t marked_ms;
 	bool stall_said;
 	int nrails;
-	bool failover; /* more than one rail, and data by writes */
+	bool failover; /* more than one rail, and data by RDMA */
 	uint8_t dead;  /* a bit per rail that is out */
 	int nalive;
 	struct srd_peer peer[NET_MAX_RAILS]; /* where it writes: to data or control queue pairs */
@@ -72,7 +72,9 @@ enum {
 	WR_LINES = 1, /* what it was sent from may be written again; control */
 	WR_RQ = 2,    /* a receive */
 	WR_NOTE = 3,  /* nothing; control */
-	WR_READ = 4,  /* a piece of buffer number wr_id >> WR_BUF_SHIFT is here; data */
+	WR_FIN =
+		5, /* the sender knows that buffer number wr_id >> WR_BUF_SHIFT was read; control */
+	WR_READ = 4, /* a piece of buffer number wr_id >> WR_BUF_SHIFT is here; data */
 	WR_KIND = 7,
 	WR_BUF_SHIFT = 3,
 	WR_BITS = 63, /* of all of these */

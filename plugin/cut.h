@@ -27,6 +27,14 @@ static inline int net_next_rail(const struct net_comm *c, int rail)
 	return rail;
 }
 
+/* @rail0, which may come from the peer, or else another. */
+static inline int net_live_rail(const struct net_comm *c, uint8_t rail0)
+{
+	int rail = rail0 < c->nrails ? rail0 : 0;
+
+	return __builtin_expect(c->dead & 1u << rail, 0) ? net_next_rail(c, rail) : rail;
+}
+
 /* Bytes of each of @n pieces but the last. */
 static inline uint32_t net_cut_step(uint32_t bytes, uint32_t n)
 {
@@ -34,19 +42,16 @@ static inline uint32_t net_cut_step(uint32_t bytes, uint32_t n)
 		      : ((bytes + n - 1) / n + NET_PIECE_ALIGN - 1) & ~(NET_PIECE_ALIGN - 1u);
 }
 
-/* @rail0 may come from the peer. */
 static inline struct net_cut net_cut(const struct net_comm *c, uint32_t bytes, uint8_t rail0)
 {
 	struct net_cut cut = {
 		.left = 1,
-		.rail = rail0 < c->nrails ? rail0 : 0,
+		.rail = net_live_rail(c, rail0),
 		.len = bytes,
 		.step = bytes,
 		.bytes = bytes,
 	};
 
-	if (__builtin_expect(c->dead & 1u << cut.rail, 0))
-		cut.rail = net_next_rail(c, cut.rail);
 	if (__builtin_expect(bytes >= 2 * c->min_stripe && c->nalive > 1, 0)) {
 		uint32_t n = bytes / c->min_stripe, max = (uint32_t)c->nalive;
 

@@ -4,6 +4,7 @@
 
 #include "cut.h"
 #include "log.h"
+#include "mover.h"
 #include "p2p.h"
 
 /*
@@ -48,6 +49,28 @@ static bool take_out(struct net_comm *c, int rail, const struct srd_wc *wc)
 	return true;
 }
 
+/* @which: the piece, or the buffer. */
+static void again(struct net_req *req, int kind, uint32_t which)
+{
+	switch (kind) {
+	case WR_READ:
+		net_read_lost(req, which);
+		break;
+	case WR_FIN:
+		net_fin_lost(req, which);
+		break;
+	case WR_LINES:
+		req->busy--;
+		/* fall through */
+	case WR_DATA:
+		req->lost |= (uint8_t)(1u << which);
+		net_todo_add(req);
+		break;
+	default: /* a message that nobody waits for */
+		break;
+	}
+}
+
 bool net_failover(struct net_req *req, int kind, uint32_t piece, int rail, const struct srd_wc *wc)
 {
 	struct net_comm *c = req->comm;
@@ -59,11 +82,8 @@ bool net_failover(struct net_req *req, int kind, uint32_t piece, int rail, const
 		return false;
 	if (!take_out(c, rail, wc))
 		return false;
-	req->lost |= (uint8_t)(1u << piece);
-	if (kind == WR_LINES)
-		req->busy--;
 	if (c->engine->counting)
 		net_count(&c->engine->counts.again, 1);
-	net_todo_add(req);
+	again(req, kind, piece);
 	return true;
 }

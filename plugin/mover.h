@@ -34,5 +34,8 @@ extern const struct net_mover net_write, net_read, net_segment;
 void net_write_arrived(struct net_engine *e, int rail, const struct srd_wc *wc);
 /* A read into buffer @i of @req has completed. */
 void net_read_completed(struct net_req *req, uint32_t i, int rail);
+/* It has not, or the word to the sender has not arrived, and is to be tried again. */
+void net_read_lost(struct net_req *req, uint32_t i);
+void net_fin_lost(struct net_req *req, uint32_t i);
 
 #endif

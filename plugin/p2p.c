@@ -341,6 +341,7 @@ request_failed(struct net_comm *c, int kind, int rail, const struct srd_wc *wc)
 	static const char *const what[] = {
 		[WR_LINES] = "a message",
 		[WR_NOTE] = "a message",
+		[WR_FIN] = "a message",
 		[WR_READ] = "a read",
 	};
 	const char *text = what[kind];
@@ -375,7 +376,7 @@ static void request_completed(struct net_engine *e, int rail, const struct srd_w
 			request_failed(c, kind, rail, wc); /* and is never done */
 	} else if (kind == WR_DATA) {
 		req->to_come--;
-	} else if (kind == WR_LINES) {
+	} else if (kind == WR_LINES || kind == WR_FIN) {
 		req->busy--;
 	} else if (kind == WR_READ) {
 		net_read_completed(req, which, rail);

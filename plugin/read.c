@@ -19,45 +19,52 @@ enum {
 	SLOT_WAITS, /* for the sender */
 	SLOT_READY, /* the data can be read */
 	SLOT_READING,
-	SLOT_READ, /* the sender is to be told */
+	SLOT_READING_AGAIN, /* a piece was lost: when the others are over, all is read once more */
+	SLOT_READ,          /* the sender is to be told */
 	SLOT_OVER,
 };
 
 /* ---- sender ---- */
 
+static struct proto_cts *note_of(const struct net_send *s, const struct net_req *req)
+{
+	return (struct proto_cts *)s->notes->mem + (req - s->req);
+}
+
+static int post_ready(struct net_send *s, struct net_req *req)
+{
+	struct proto_cts *note = note_of(s, req);
+	int rail = net_live_rail(&s->c, note->rail0), rc;
+	struct ibv_sge sge = {(uintptr_t)note, sizeof(*note), s->notes->lkey[rail]};
+
+	rc = net_message_send(&s->c, rail, proto_note_pack(PROTO_READY, s->c.peer_id, 0, 0), &sge,
+			      1, (uintptr_t)req | WR_LINES);
+	if (rc == 0)
+		req->busy++;
+	return rc;
+}
+
 /* The line of the send, filled in for the way back: tag names the request. */
 static int send_ready(struct net_send *s, struct net_req *req, const struct proto_cts *l,
 		      uint32_t seq, const void *data, const struct net_mr *mr)
 {
-	uint32_t index = (uint32_t)(req - s->req);
-	struct proto_cts *note = (struct proto_cts *)s->notes->mem + index;
-	int rail = l->rail0 < s->c.nrails ? l->rail0 : 0, rc;
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)note,
-		.length = sizeof(*note),
-		.lkey = s->notes->lkey[rail],
-	};
+	struct proto_cts *note = note_of(s, req);
 
 	if (unlikely(req->busy))
 		return -EAGAIN; /* its last note has not left yet */
 	*note = (struct proto_cts){
 		.addr = (uintptr_t)data,
 		.len = req->bytes,
-		.tag = index,
+		.tag = (uint32_t)(req - s->req),
 		.conn_id = s->conn_id,
-		.rail0 = (uint8_t)rail,
+		.rail0 = l->rail0,
 		.seq = seq,
 	};
 	for (int i = 0; i < s->c.nrails && req->bytes; i++)
 		note->rkey[i] = mr->rkey[i];
-	rc = net_message_send(&s->c, rail, proto_note_pack(PROTO_READY, s->c.peer_id, 0, 0), &sge,
-			      1, (uintptr_t)req | WR_LINES);
-	if (rc)
-		return rc;
-	req->busy++;
-	req->to_come = 1;
 	req->seq = seq;
-	return 0;
+	req->to_come = 1;
+	return post_ready(s, req);
 }
 
 static void got_fin(struct net_send *s, const struct proto_note *note)
@@ -98,10 +105,9 @@ static struct proto_cts *at(const struct net_block *block, const struct net_recv
 	return (struct proto_cts *)block->mem + ((req->slot + i) & (r->nslots - 1));
 }
 
-/* Which of the request's buffers, in the wr_id. */
-static uint64_t wr_id_of(const struct net_req *req, uint32_t i)
+static uint64_t wr_id_of(const struct net_req *req, uint32_t i, int kind)
 {
-	return (uintptr_t)req | i << WR_BUF_SHIFT | WR_READ;
+	return (uintptr_t)req | i << WR_BUF_SHIFT | (uint64_t)kind;
 }
 
 static void all_read(struct net_recv *r, struct net_slot *slot, const struct proto_cts *note)
@@ -116,7 +122,7 @@ static bool start_reads(struct net_recv *r, struct net_req *req, uint32_t i, str
 {
 	const struct proto_cts *l = at(r->mirror, r, req, i), *note = at(r->notes, r, req, i);
 	struct net_cut cut = net_cut(&r->c, note->len, note->rail0);
-	struct srd_wr wr = {.wr_id = wr_id_of(req, i), .op = IBV_WR_RDMA_READ, .nsge = 1};
+	struct srd_wr wr = {.wr_id = wr_id_of(req, i, WR_READ), .op = IBV_WR_RDMA_READ, .nsge = 1};
 	int rc;
 
 	if (note->len == 0) {
@@ -145,24 +151,35 @@ static bool start_reads(struct net_recv *r, struct net_req *req, uint32_t i, str
 static bool tell(struct net_recv *r, struct net_req *req, uint32_t i, struct net_slot *slot)
 {
 	const struct proto_cts *note = at(r->notes, r, req, i);
-	int rail = note->rail0 < r->c.nrails ? note->rail0 : 0;
+	int rail = net_live_rail(&r->c, note->rail0);
 	uint32_t imm = proto_note_pack(PROTO_FIN, r->c.peer_id, note->tag % NET_MAX_REQS,
 				       note->seq & PROTO_NOTE_LAP);
-	int rc = net_message_send(&r->c, rail, imm, NULL, 0, (uintptr_t)req | WR_NOTE);
+	int rc = net_message_send(&r->c, rail, imm, NULL, 0, wr_id_of(req, i, WR_FIN));
 
 	if (rc == -EAGAIN)
 		return false;
 	if (unlikely(rc))
 		net_comm_fail(&r->c, rc, "post of a message", rail, NULL);
 	slot->state = SLOT_OVER;
-	req->busy--;
 	return true;
 }
 
-static bool run(struct net_req *req)
+/* What was lost has been sent again: false if it could not be for want of credits. */
+static bool sent_again(struct net_req *req, int rc)
 {
-	struct net_recv *r = (struct net_recv *)req->comm;
+	if (rc == -EAGAIN)
+		return false;
+	if (unlikely(rc))
+		net_comm_fail(req->comm, rc, "post on another rail", 0, NULL);
+	req->lost = 0;
+	return true;
+}
 
+/* Lines that were lost, reads that can begin, senders that are to be told. */
+static bool run_recv(struct net_recv *r, struct net_req *req)
+{
+	if (req->lost && !sent_again(req, net_announce(r, req)))
+		return false;
 	for (uint32_t i = 0; i < req->n; i++) {
 		struct net_slot *slot = &r->slot[(req->slot + i) & (r->nslots - 1)];
 
@@ -177,15 +194,51 @@ static bool run(struct net_req *req)
 	return true;
 }
 
+static bool run(struct net_req *req)
+{
+	struct net_send *s = (struct net_send *)req->comm;
+
+	if (req->comm->kind == NET_RECV)
+		return run_recv((struct net_recv *)req->comm, req);
+	return s->c.closed || !req->lost || sent_again(req, post_ready(s, req));
+}
+
+static struct net_slot *slot_of(const struct net_req *req, uint32_t i)
+{
+	struct net_recv *r = (struct net_recv *)req->comm;
+
+	return &r->slot[(req->slot + i) & (r->nslots - 1)];
+}
+
 void net_read_completed(struct net_req *req, uint32_t i, int rail)
 {
 	struct net_recv *r = (struct net_recv *)req->comm;
-	struct net_slot *slot = &r->slot[(req->slot + i) & (r->nslots - 1)];
+	struct net_slot *slot = slot_of(req, i);
 
 	r->touched |= 1u << rail;
 	if (--slot->left)
 		return;
-	all_read(r, slot, at(r->notes, r, req, i));
+	if (unlikely(slot->state == SLOT_READING_AGAIN))
+		slot->state = SLOT_READY;
+	else
+		all_read(r, slot, at(r->notes, r, req, i));
+	net_todo_add(req);
+}
+
+void net_read_lost(struct net_req *req, uint32_t i)
+{
+	struct net_slot *slot = slot_of(req, i);
+
+	slot->state = SLOT_READING_AGAIN;
+	if (--slot->left)
+		return;
+	slot->state = SLOT_READY;
+	net_todo_add(req);
+}
+
+void net_fin_lost(struct net_req *req, uint32_t i)
+{
+	slot_of(req, i)->state = SLOT_READ;
 	net_todo_add(req);
 }
 

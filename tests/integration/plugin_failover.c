@@ -103,16 +103,23 @@ static void stream(struct pipe *p, const char *rules, int warnings)
 static struct out {
 	char rules[80];
 	int warnings;
+	char protocol[8];
 } outs[] = {
-	{"dead dev=1", 1},
-	{"dead dev=3", 1},
-	{"dead dev=0", 1},
-	{"dead dev=1\ndead dev=2", 2},
-	{"dead dev=0\ndead dev=1\ndead dev=2", 3},
-	{"status 13 dev=2 nth=5", 1},
-	{"status 15 dev=1 op=write", 1},
-	{"status 2 dev=1 op=write", 1},
-	{"event qp_fatal dev=3", 1},
+	{"dead dev=1", 1, "write"},
+	{"dead dev=3", 1, "write"},
+	{"dead dev=0", 1, "write"},
+	{"dead dev=1\ndead dev=2", 2, "write"},
+	{"dead dev=0\ndead dev=1\ndead dev=2", 3, "write"},
+	{"status 13 dev=2 nth=5", 1, "write"},
+	{"status 15 dev=1 op=write", 1, "write"},
+	{"status 2 dev=1 op=write", 1, "write"},
+	{"event qp_fatal dev=3", 1, "write"},
+	{"dead dev=1", 1, "read"},
+	{"dead dev=0", 1, "read"},
+	{"dead dev=0\ndead dev=1\ndead dev=2", 3, "read"},
+	{"status 13 dev=2 op=read nth=5", 1, "read"},
+	{"status 13 dev=2 op=send nth=5", 1, "read"},
+	{"status 15 dev=1", 1, "read"},
 };
 
 ParameterizedTestParameters(failover, traffic_completes_on_the_rails_that_are_left)
@@ -125,6 +132,7 @@ ParameterizedTest(struct out *o, failover, traffic_completes_on_the_rails_that_a
 	struct pipe p;
 
 	use("4");
+	setenv("NCCL_EFA_PROTOCOL", o->protocol, 1);
 	pipe_open(&p);
 	stream(&p, o->rules, o->warnings);
 	cr_assert(eq(int, plug_warned(), o->warnings), "%s", plug_warning());
