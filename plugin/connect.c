@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "conn.h"
+#include "clock.h"
 #include "log.h"
 #include "order.h"
 #include "param.h"
@@ -21,7 +21,7 @@ struct net_conn {
 	uint64_t cookie; /* in the caller's copy of the handle */
 	uint32_t id;
 	enum conn_state state;
-	uint64_t deadline_ms; /* 0: none */
+	int64_t deadline_ms; /* 0: none */
 	uint8_t caps;
 	struct proto_handle peer;
 	struct srd_peer to;
@@ -30,14 +30,6 @@ struct net_conn {
 	bool answered;
 	struct proto_resp resp;
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 void net_connect_answer(struct net_cm *cm, const uint8_t *msg, size_t len)
 {
@@ -116,7 +108,7 @@ static int conn_new(struct net_cm *cm, const struct proto_handle *peer, struct n
 	net_order_meet(peer->caps & PROTO_SAYS_ORDER);
 	c->id = ++cm->last_id;
 	if (net_param()->connect_timeout_s)
-		c->deadline_ms = now_ms() + (uint64_t)net_param()->connect_timeout_s * 1000;
+		c->deadline_ms = net_now_ms() + net_param()->connect_timeout_s * 1000;
 	rc = net_random(&c->cookie);
 	if (!rc)
 		rc = make_send(cm, c);
@@ -203,7 +195,7 @@ static int connect_step(struct net_cm *cm, struct net_conn *c)
 		rc = connect_ask(cm, c);
 	if (!rc && c->state == CONN_ASKED)
 		rc = connect_asked(c);
-	if (rc == -EAGAIN && c->deadline_ms && now_ms() > c->deadline_ms) {
+	if (rc == -EAGAIN && c->deadline_ms && net_now_ms() > c->deadline_ms) {
 		net_comm_fail(&c->send->c, -ETIMEDOUT, "connect, no answer:", 0, NULL);
 		return -ETIMEDOUT;
 	}

@@ -72,6 +72,7 @@ struct net_engine {
 	struct net_comm **by_id[NET_MAX_COMMS / NET_ID_PAGE]; /* pages come as needed */
 	uint32_t last_id;
 	struct net_req *todo, **todo_end; /* what waits for credits */
+	int64_t todo_after_ms;            /* and not before that; 0: at once */
 	uint32_t empty_tests;             /* that found nothing, for net_stall_look() */
 	int64_t stall_look_ms;
 	struct net_numbers *numbers; /* for segments, or NULL */

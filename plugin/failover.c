@@ -3,6 +3,7 @@
 #include "failover.h"
 
 #include "cut.h"
+#include "clock.h"
 #include "log.h"
 #include "mover.h"
 #include "p2p.h"
@@ -11,12 +12,22 @@
  * The device's words for a queue pair of ours that is in error, as all of a device that failed, and
  * for a way that leads nowhere. Others are about memory or the peer's end.
  */
+enum { FLUSHED = 1, QP_ERROR = 2, UNRESPONSIVE = 13, UNREACHABLE = 15 };
+
+/*
+ * What is flushed may be on its way still. If it landed after what replaces it, the buffer might
+ * hold a later message already: longer than any packet lives.
+ */
+enum { FENCE_MS = 1000 };
+
+static bool is_ours(uint32_t efa_status)
+{
+	return efa_status == FLUSHED || efa_status == QP_ERROR;
+}
+
 static bool is_of_the_rail(uint32_t efa_status)
 {
-	enum { FLUSHED = 1, QP_ERROR = 2, UNRESPONSIVE = 13, UNREACHABLE = 15 };
-
-	return efa_status == FLUSHED || efa_status == QP_ERROR || efa_status == UNRESPONSIVE ||
-	       efa_status == UNREACHABLE;
+	return is_ours(efa_status) || efa_status == UNRESPONSIVE || efa_status == UNREACHABLE;
 }
 
 static void warn(const struct net_comm *c, int rail, const struct srd_wc *wc)
@@ -84,6 +95,8 @@ bool net_failover(struct net_req *req, int kind, uint32_t piece, int rail, const
 		return false;
 	if (c->engine->counting)
 		net_count(&c->engine->counts.again, 1);
+	if (is_ours(wc->efa_status))
+		c->engine->todo_after_ms = net_now_ms() + FENCE_MS;
 	again(req, kind, piece);
 	return true;
 }

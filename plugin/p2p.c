@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cut.h"
+#include "clock.h"
 #include "failover.h"
 #include "message.h"
 #include "mover.h"
@@ -434,6 +435,11 @@ void net_todo_run(struct net_engine *e)
 {
 	struct net_req *req;
 
+	if (unlikely(e->todo_after_ms)) {
+		if (net_now_ms() < e->todo_after_ms)
+			return;
+		e->todo_after_ms = 0;
+	}
 	while ((req = e->todo)) {
 		struct net_comm *c = req->comm;
 
@@ -472,6 +478,8 @@ static int test_entered(struct net_req *req, int *done, int *sizes)
 
 	if (req->to_come)
 		net_engine_poll(c->engine);
+	if (unlikely(c->engine->todo))
+		net_todo_run(c->engine);
 	if (req->to_come)
 		return c->err;
 	*done = 1;
@@ -504,7 +512,8 @@ int net_test(struct net_req *req, int *done, int *sizes)
 	struct net_comm *c = req->comm;
 
 	*done = 0;
-	if (net_owner_try(&c->engine->owner) && req->to_come && net_engine_idle(c->engine)) {
+	if (net_owner_try(&c->engine->owner) && req->to_come && net_engine_idle(c->engine) &&
+	    likely(!c->engine->todo)) {
 		int rc = c->err;
 
 		if (unlikely(++c->engine->empty_tests % NET_STALL_TESTS == 0)) {

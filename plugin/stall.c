@@ -2,21 +2,12 @@
 /* Finding stalls, and saying so once for each. */
 #include "stall.h"
 
-#include <time.h>
-
 #include "comm.h"
+#include "clock.h"
 #include "log.h"
 #include "param.h"
 
 enum { LOOK_MS = 200 };
-
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
 
 static const struct net_req *requests(const struct net_comm *c)
 {
@@ -98,7 +89,7 @@ void net_stall_look(struct net_engine *e)
 
 	if (!wait_ms)
 		return;
-	now = now_ms();
+	now = net_now_ms();
 	if (now - e->stall_look_ms < LOOK_MS)
 		return;
 	e->stall_look_ms = now;

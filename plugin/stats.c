@@ -8,10 +8,10 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "device.h"
+#include "clock.h"
 #include "engine.h"
 #include "log.h"
 #include "param.h"
@@ -133,21 +133,13 @@ static void write_locked(void)
 	failed = rc != 0;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 void net_stats_write(void)
 {
 	if (!net_stats_wanted())
 		return;
 	pthread_mutex_lock(&lock);
 	write_locked();
-	written_ms = now_ms();
+	written_ms = net_now_ms();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -155,9 +147,9 @@ void net_stats_refresh(void)
 {
 	if (!net_stats_wanted() || pthread_mutex_trylock(&lock))
 		return;
-	if (now_ms() - written_ms >= REFRESH_MS) {
+	if (net_now_ms() - written_ms >= REFRESH_MS) {
 		write_locked();
-		written_ms = now_ms();
+		written_ms = net_now_ms();
 	}
 	pthread_mutex_unlock(&lock);
 }
