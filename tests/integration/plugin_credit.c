@@ -12,7 +12,7 @@
 #include "../lib/need.h"
 
 /* Two send queues of 128 per CQ of 512: 256 entries are left for what peers write. */
-#define SMALL_QUEUES "max_cqe=512,max_sq_wr=128"
+#define SMALL_QUEUES "max_cqe=512,max_sq_wr=128,fault=overflow"
 
 enum { CQ = 512, SIZE = 64, MOST = 64, LINKS = 12 };
 
@@ -161,7 +161,7 @@ Test(credit, sends_complete_though_nobody_polls_where_they_arrive)
 	static struct lane lane[LINKS];
 	struct plug p;
 
-	plug_softefa("caps=0x2f,max_rq_wr=256,max_cqe=512,max_sq_wr=64");
+	plug_softefa("caps=0x2f,max_rq_wr=256,max_cqe=512,max_sq_wr=64,fault=overflow");
 	plug_open(&p, 0);
 	if (p.ndev < 2)
 		cr_skip("needs two devices");
@@ -195,7 +195,7 @@ Test(credit, messages_without_unsolicited_writes_go_on_beyond_the_depth_of_the_q
 	struct lane lane;
 	struct plug p;
 
-	plug_softefa("caps=0x2f,max_rq_wr=256,max_cqe=512,max_sq_wr=64");
+	plug_softefa("caps=0x2f,max_rq_wr=256,max_cqe=512,max_sq_wr=64,fault=overflow");
 	plug_open(&p, 0);
 	lane_open(&lane, &p, 0, 0);
 	for (uint32_t i = 0; i < 40; i++) {
