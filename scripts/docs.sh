@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# docs.sh: do README.md, docs/srd.7 and docs/efa-python-map.md agree with the code? Says where not, and exits 1 then.
+# docs.sh: do README.md, docs/srd.7, docs/efa-python-map.md and tests/README.md agree with the code? Says where not, and exits 1 then.
 # shellcheck disable=SC2016  # backticks are Markdown's
 # RDMA_CORE=PREFIX has the headers of libibverbs; CC compiles what the map says of structures.
 set -eu
@@ -63,4 +63,16 @@ grep -oE '`[^`]+`' $map |
 ${CC:-cc} -Iinclude -isystem "$rdma_core/include" -fsyntax-only "${TMPDIR:-/tmp}/docs-$$.c" ||
 	fail "$map names members that do not exist"
 rm -f "${TMPDIR:-/tmp}/docs-$$.c"
+
+# ---- tests/README.md names tests that exist, and has something to say in each row
+reports=tests/README.md
+tests=$(cat tests/*/*.c | tr -s ' \t\n' ' ' | grep -oE '\b(Parameterized)?Test\([^)]*' | sed 's/.*Test(//; s/^[a-z]* *[a-z_]* \*[a-z_]*, //')
+while read -r name; do
+	grep -qE "^${name%.*}, ${name#*.}(,|\$)" <<<"$tests" || fail "$reports: there is no test $name"
+done < <(grep -oE '`[a-z0-9_]+\.[a-z0-9_]+`' $reports | tr -d '`' | sort -u)
+while read -r file; do
+	[ -e "tests/$file.c" ] || fail "$reports: there is no tests/$file.c"
+done < <(grep -oE '`[a-z]+/[a-z_]+`' $reports | tr -d '`' | sort -u)
+awk -F '|' '/^\|/ && (NF != 5 || $3 !~ /[^ ]/ || $4 !~ /[^ ]/) { print; n++ } END { exit n != 0 }' $reports ||
+	fail "$reports has rows without an answer"
 exit $bad
