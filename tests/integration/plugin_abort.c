@@ -231,7 +231,7 @@ Test(abort, receiver_whose_sender_is_gone_waits_and_closes)
 
 /* ---- two processes ---- */
 
-enum { TIMES = 40 };
+enum { TIMES = 50 };
 
 /* Posts all it may and closes at once; the last finalize is not far. */
 static void post_and_close(struct twin *tw, void *arg)
@@ -294,12 +294,7 @@ static void *start_soon(struct plug *p, struct link *l, const struct mem *from, 
 	return request;
 }
 
-/*
- * Clear-to-send lines that the receiver posted must leave though it closes: a sender that never
- * gets one could only wait. It does what it can in the milliseconds that a close may take; on a
- * busy machine the adapter's thread may not run in them.
- */
-Test(abort, lines_posted_just_before_close_reach_the_sender)
+static void close_often(void)
 {
 	struct twin tw;
 	struct plug p;
@@ -327,6 +322,22 @@ Test(abort, lines_posted_just_before_close_reach_the_sender)
 	need(lost <= TIMES / 5, "%d of %d senders were left without a line", lost, TIMES);
 	twin_end(&tw);
 	plug_close(&p);
+}
+
+/*
+ * Clear-to-send lines that the receiver posted must leave though it closes: a sender that never
+ * gets one could only wait. It does what it can in the milliseconds that a close may take; on a
+ * busy machine the adapter's thread may not run in them.
+ */
+Test(abort, lines_posted_just_before_close_reach_the_sender)
+{
+	close_often();
+}
+
+Test(abort, lines_that_leave_late_reach_the_sender_of_a_closed_comm)
+{
+	plug_softefa("fault=delay 0 jitter=2000 p=0.3");
+	close_often();
 }
 
 /* ---- one side goes, the other goes on ---- */
