@@ -244,12 +244,10 @@ enum nccl_net_result net_reg_mr_dma_buf(void *comm, void *data, size_t size, int
 
 enum nccl_net_result net_dereg_mr(void *comm, void *mhandle)
 {
-	const struct net_comm *c = comm;
-
-	if (mhandle && c->kind == NET_RECV)
-		net_recv_forget(comm, mhandle);
-	if (mhandle)
-		net_mr_put(cache_of(comm), mhandle);
+	if (!mhandle)
+		return NCCL_NET_OK;
+	net_forget(comm, mhandle);
+	net_mr_put(cache_of(comm), mhandle);
 	return NCCL_NET_OK;
 }
 

@@ -306,22 +306,42 @@ int net_irecv(struct net_recv *r, int n, void *const *data, const size_t *sizes,
 	return rc;
 }
 
-void net_recv_forget(struct net_recv *r, const struct net_mr *mr)
+static void recv_forget(struct net_recv *r, const struct net_mr *mr)
 {
-	struct net_owner *owner = &r->c.engine->owner;
-
-	if (r->c.engine->mode != PROTO_SEND)
-		return;
-	net_owner_enter(owner);
 	for (uint32_t i = 0; i < r->nslots; i++) {
 		if (!r->slot[i].open || r->slot[i].mr != mr)
+			continue;
+		r->slot[i].mr = NULL;
+		if (r->c.engine->mode != PROTO_SEND)
 			continue;
 		r->slot[i].open = false;
 		r->c.err = -ECANCELED;
 	}
 	if (r->c.err)
 		net_message_over(&r->c);
-	net_owner_leave(owner);
+}
+
+static void send_forget(struct net_send *s, const struct net_mr *mr)
+{
+	for (int i = 0; i < NET_MAX_REQS; i++)
+		if (s->req[i].mr == mr)
+			s->req[i].mr = NULL;
+}
+
+void net_forget(struct net_comm *c, const struct net_mr *mr)
+{
+	net_owner_enter(&c->engine->owner);
+	if (c->kind == NET_SEND)
+		send_forget((struct net_send *)c, mr);
+	else if (c->engine->mode != PROTO_WRITE)
+		recv_forget((struct net_recv *)c, mr);
+	net_owner_leave(&c->engine->owner);
+}
+
+void net_forgotten(struct net_comm *c)
+{
+	net_comm_fail(c, -ECANCELED, "a request for memory that is no longer registered", 0, NULL);
+	net_message_over(c);
 }
 
 /* ---- completions ---- */

@@ -13,10 +13,12 @@ int net_isend(struct net_send *s, void *data, size_t size, int tag, const struct
 int net_irecv(struct net_recv *r, int n, void *const *data, const size_t *sizes, const int *tags,
 	      void *const *mrs, void **request);
 /*
- * @mr goes away: nothing may be written there any more. Where the device does that, it refuses by
- * itself; what we copy, we must not copy. Not entered.
+ * @mr goes away: nothing may be written there any more, or read. What the device has been asked
+ * for, it refuses by itself; what we would copy or ask for later, must not be. Not entered.
  */
-void net_recv_forget(struct net_recv *r, const struct net_mr *mr);
+void net_forget(struct net_comm *c, const struct net_mr *mr);
+/* A request would need it: that is the end of @c. Entered. */
+void net_forgotten(struct net_comm *c);
 /* *@done is 1 or 0; when 1, @sizes (may be NULL) are set and the request is free again. */
 int net_test(struct net_req *req, int *done, int *sizes);
 

@@ -129,6 +129,10 @@ static bool start_reads(struct net_recv *r, struct net_req *req, uint32_t i, str
 		all_read(r, slot, note);
 		return true;
 	}
+	if (unlikely(!slot->mr)) {
+		net_forgotten(&r->c);
+		return true;
+	}
 	if (!net_cut_has_room(&r->c, &cut))
 		return false;
 	slot->state = SLOT_READING;

@@ -77,6 +77,10 @@ static bool run(struct net_req *req)
 	/* Nothing is sent any more from what may not be there any more. */
 	if (s->c.closed)
 		return true;
+	if (unlikely(!req->mr && req->bytes && req->next < total)) {
+		net_forgotten(&s->c);
+		return true;
+	}
 	for (; req->next < total; req->next++) {
 		int rail = (int)((req->seq + req->next) % (uint32_t)s->c.nrails), rc;
 

@@ -115,6 +115,10 @@ static int send_again(struct net_send *s, struct net_req *req)
 	uint32_t step = net_cut_step(req->bytes, req->n);
 	int rc = 0;
 
+	if (unlikely(req->lost && req->bytes && !req->mr)) {
+		net_forgotten(&s->c);
+		return 0;
+	}
 	while (req->lost && !rc) {
 		uint32_t i = (uint32_t)__builtin_ctz(req->lost), left = req->bytes - i * step;
 		struct net_cut cut = {
