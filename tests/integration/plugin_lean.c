@@ -111,6 +111,9 @@ static bool trap_calls(void)
 	const struct sock_fprog prog = {sizeof(code) / sizeof(code[0]), code};
 	struct sigaction act = {.sa_sigaction = trapped, .sa_flags = SA_SIGINFO};
 
+#ifdef __SANITIZE_ADDRESS__
+	return false; /* it makes calls of its own */
+#endif
 	sigaction(SIGSYS, &act, NULL);
 	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
 	       !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
@@ -193,14 +196,14 @@ ParameterizedTest(struct way *w, lean, messages_need_no_lock_no_memory_and_no_sy
 	plug_open(&r.plug, 0);
 	need(!pthread_create(&thread, NULL, body, &r), "no thread");
 	pthread_join(thread, NULL);
+	mem_put(&r.from);
+	mem_put(&r.to);
+	link_close(&r.l);
+	plug_close(&r.plug);
 	cr_assert(eq(int, r.sends, N));
 	cr_assert(eq(int, r.locks, 0));
 	cr_assert(eq(int, r.allocations, 0));
 	if (!r.trapped)
 		cr_skip("no seccomp to count system calls with");
 	cr_assert(eq(int, calls, 0), "system call %d", call);
-	mem_put(&r.from);
-	mem_put(&r.to);
-	link_close(&r.l);
-	plug_close(&r.plug);
 }
