@@ -247,6 +247,38 @@ Test(fail, requests_that_were_done_before_the_error_still_say_so)
 	plug_close(&p);
 }
 
+/*
+ * The first message is more than a send queue takes, so that nothing of the second has left when
+ * its memory is given up; it must not be read by what is no longer a registration.
+ */
+Test(fail, send_that_waits_ends_with_its_memory)
+{
+	enum { BIG = 16 << 20 };
+	struct mem first, from, to;
+	struct plug p;
+	struct link l;
+	void *send;
+
+	setenv("NCCL_EFA_PROTOCOL", "send", 1);
+	plug_open(&p, 0);
+	link_open(&l, &p, 0, 0);
+	mem_get(&first, &p, l.send, BIG, 0);
+	mem_get(&from, &p, l.send, SIZE, 0);
+	mem_get(&to, &p, l.recv, BIG, 0);
+	for (int i = 0; i < 2; i++)
+		plug_recv(&p, l.recv, to.at, BIG, 0, to.mh);
+	plug_send(&p, l.send, first.at, BIG, 0, first.mh);
+	send = plug_send(&p, l.send, from.at, SIZE, 0, from.mh);
+	mem_put(&from);
+	cr_assert(ne(int, plug_test_fails(&p, send, SOON_MS), NCCL_NET_OK));
+	need(plug_said("no longer registered"), "%s", plug_warning());
+	plug_forget();
+	mem_put(&first);
+	mem_put(&to);
+	link_close(&l);
+	plug_close(&p);
+}
+
 /* ---- a peer that goes away ---- */
 
 /* Talks as long as it lives. */
