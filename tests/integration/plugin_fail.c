@@ -260,6 +260,7 @@ Test(fail, send_that_waits_ends_with_its_memory)
 	void *send;
 
 	setenv("NCCL_EFA_PROTOCOL", "send", 1);
+	setenv("NCCL_EFA_RAILS", "1", 1);
 	plug_open(&p, 0);
 	link_open(&l, &p, 0, 0);
 	mem_get(&first, &p, l.send, BIG, 0);
