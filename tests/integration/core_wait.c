@@ -160,7 +160,8 @@ ParameterizedTest(struct told *t, wait, event_says_what_happened_to_what)
 {
 	struct srd_event event;
 	char settings[64];
-	struct loop l;
+	/* Static: nothing of a device that failed can be freed, and that is no leak of ours. */
+	static struct loop l;
 
 	snprintf(settings, sizeof(settings), "fault=event %s", t->word);
 	plug_softefa(settings);
@@ -172,5 +173,6 @@ ParameterizedTest(struct told *t, wait, event_says_what_happened_to_what)
 	cr_assert(eq(ptr, event.qp, t->element == 'q' ? l.a.ibv : NULL));
 	cr_assert(eq(ptr, event.cq, t->element == 'c' ? ibv_cq_ex_to_cq(l.a_cq.ibv) : NULL));
 	cr_assert(eq(int, srd_dev_event(&l.dev, 30, &event), -EAGAIN), "told once");
-	loop_fini(&l);
+	if (t->type != IBV_EVENT_DEVICE_FATAL)
+		loop_fini(&l);
 }
