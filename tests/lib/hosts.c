@@ -50,17 +50,27 @@ __attribute__((format(printf, 1, 2))) static void shell(const char *fmt, ...)
 	MUST(system(line) == 0, "%s", line);
 }
 
-/* A port that nobody else gets soon: the kernel hands them out in turn. */
+/*
+ * A port that nobody uses: below those that the kernel hands out, one of which it might give away
+ * between this look and the use, and by the process, as other tests look for theirs.
+ */
 static uint16_t free_port(void)
 {
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t len = sizeof(a);
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	enum { FIRST = 10000, PORTS = 10000 };
+	static unsigned tries;
 
-	MUST(fd >= 0 && bind(fd, (struct sockaddr *)&a, len) == 0, "no port");
-	MUST(getsockname(fd, (struct sockaddr *)&a, &len) == 0, "no port");
-	close(fd);
-	return ntohs(a.sin_port);
+	while (tries < PORTS) {
+		uint16_t port = (uint16_t)(FIRST + ((unsigned)getpid() * 7 + tries++) % PORTS);
+		struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		int rc = bind(fd, (struct sockaddr *)&a, sizeof(a));
+
+		close(fd);
+		if (rc == 0)
+			return port;
+	}
+	MUST(false, "no port");
+	return 0;
 }
 
 void hosts_cable(struct hosts *h, bool up)
