@@ -13,6 +13,7 @@
 #include "log.h"
 #include "numbers.h"
 #include "p2p.h"
+#include "stall.h"
 
 enum {
 	SQ_DEPTH = 1024,
@@ -247,6 +248,7 @@ static int engine_init(struct net_engine *e)
 {
 	e->imm_free = UINT32_MAX;
 	e->todo_end = &e->todo;
+	e->patience = NET_STALL_TESTS;
 	e->segment = segment_bytes(e->dev);
 	if (getrandom(&e->qkey, sizeof(e->qkey), 0) != sizeof(e->qkey))
 		return -EIO;

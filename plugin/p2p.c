@@ -494,37 +494,44 @@ static void finish(struct net_req *req, int *sizes)
 
 static int test_entered(struct net_req *req, int *done, int *sizes)
 {
-	struct net_comm *c = req->comm;
+	struct net_engine *e = req->comm->engine;
 
 	if (req->to_come)
-		net_engine_poll(c->engine);
-	if (unlikely(c->engine->todo))
-		net_todo_run(c->engine);
+		net_engine_poll(e);
+	if (unlikely(e->todo))
+		net_todo_run(e);
 	if (req->to_come)
-		return c->err;
+		return req->comm->err;
 	*done = 1;
 	finish(req, sizes);
 	return 0;
 }
 
-/* Kept apart, as send_now() is. */
-static __attribute__((noinline)) int test_now(struct net_req *req, int *done, int *sizes)
-{
-	struct net_owner *owner = &req->comm->engine->owner;
-	int rc;
-
-	net_owner_enter(owner);
-	rc = test_entered(req, done, sizes);
-	net_owner_leave(owner);
-	return rc;
-}
-
-/* What is done now and then. Leaves the engine first: the file of counters takes locks. */
+/* Now and then, and at each test while something waits for credits. */
 static __attribute__((noinline, cold)) void look_around(struct net_engine *e)
 {
 	net_stall_look(e);
-	net_owner_leave_own();
-	net_stats_refresh();
+	e->patience = e->todo ? 1 : NET_STALL_TESTS;
+}
+
+/* Kept apart, as send_now() is. */
+static __attribute__((noinline)) int test_now(struct net_req *req, int *done, int *sizes)
+{
+	struct net_engine *e = req->comm->engine;
+	bool looked = false;
+	int rc;
+
+	net_owner_enter(&e->owner);
+	rc = test_entered(req, done, sizes);
+	if (unlikely(e->patience == 0 || e->todo)) {
+		look_around(e);
+		looked = true;
+	}
+	net_owner_leave(&e->owner);
+	/* It takes locks: not in the engine. */
+	if (unlikely(looked))
+		net_stats_refresh();
+	return rc;
 }
 
 int net_test(struct net_req *req, int *done, int *sizes)
@@ -533,13 +540,9 @@ int net_test(struct net_req *req, int *done, int *sizes)
 
 	*done = 0;
 	if (net_owner_try(&c->engine->owner) && req->to_come && net_engine_idle(c->engine) &&
-	    likely(!c->engine->todo)) {
+	    likely(--c->engine->patience)) {
 		int rc = c->err;
 
-		if (unlikely(++c->engine->empty_tests % NET_STALL_TESTS == 0)) {
-			look_around(c->engine);
-			return rc;
-		}
 		net_owner_leave_own();
 		return rc;
 	}

@@ -52,9 +52,9 @@ static void aim_at_scratch(const struct net_send *s, struct srd_wr *wr, int rail
 }
 
 /* Post piece @i of @req->n. */
-static int post_piece(struct net_send *s, struct net_req *req, uint32_t i,
-		      const struct proto_cts *l, const void *data, const struct net_mr *mr,
-		      const struct net_cut *cut)
+static inline __attribute__((always_inline)) int
+post_piece(struct net_send *s, struct net_req *req, uint32_t i, const struct proto_cts *l,
+	   const void *data, const struct net_mr *mr, const struct net_cut *cut)
 {
 	struct srd_wr *wr = &s->wr;
 	int rc;
@@ -110,7 +110,7 @@ static int any_rail(const struct net_comm *c)
 	return -1;
 }
 
-static int send_again(struct net_send *s, struct net_req *req)
+static __attribute__((noinline, cold)) int send_again(struct net_send *s, struct net_req *req)
 {
 	uint32_t step = net_cut_step(req->bytes, req->n);
 	int rc = 0;
