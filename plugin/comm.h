@@ -72,9 +72,9 @@ enum {
 	WR_LINES = 1, /* what it was sent from may be written again; control */
 	WR_RQ = 2,    /* a receive */
 	WR_NOTE = 3,  /* nothing; control */
-	WR_FIN =
-		5, /* the sender knows that buffer number wr_id >> WR_BUF_SHIFT was read; control */
-	WR_READ = 4, /* a piece of buffer number wr_id >> WR_BUF_SHIFT is here; data */
+	/* of buffer number wr_id >> WR_BUF_SHIFT: */
+	WR_READ = 4, /* a piece is here; data */
+	WR_FIN = 5,  /* the sender knows that all of it was read; control */
 	WR_KIND = 7,
 	WR_BUF_SHIFT = 3,
 	WR_BITS = 63, /* of all of these */
@@ -116,7 +116,6 @@ struct net_slot {
 struct net_recv {
 	struct net_comm c;
 	struct srd_wr wr;             /* of lines; likewise */
-	uint32_t id;                  /* its number in immediates */
 	uint32_t next_seq;            /* of the next line */
 	uint32_t nslots;              /* what this side and the peer's ring both have */
 	uint32_t slots_free;          /* behind the last */

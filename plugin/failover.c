@@ -2,8 +2,8 @@
 /* Taking rails out. */
 #include "failover.h"
 
-#include "cut.h"
 #include "clock.h"
+#include "cut.h"
 #include "log.h"
 #include "mover.h"
 #include "p2p.h"

@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "cut.h"
 #include "clock.h"
+#include "cut.h"
 #include "failover.h"
 #include "message.h"
 #include "mover.h"
@@ -227,7 +227,7 @@ static void open_slot(struct net_recv *r, const struct net_req *req, int i, void
 	uint32_t seq = r->next_seq + (uint32_t)i;
 	struct proto_cts *l = net_line(r->mirror, seq, r->nslots);
 
-	r->slot[(req->slot + (uint32_t)i) & (r->nslots - 1)] = (struct net_slot){
+	*net_slot_of(r, req, (uint32_t)i) = (struct net_slot){
 		.req = (uint8_t)(req - r->req),
 		.open = true,
 		.mr = mr,
@@ -290,7 +290,7 @@ static int recv_entered(struct net_recv *r, int n, void *const *data, const size
 	return 0;
 close_slots:
 	for (int i = 0; i < n; i++)
-		r->slot[(req->slot + (uint32_t)i) & (r->nslots - 1)].open = false;
+		net_slot_of(r, req, (uint32_t)i)->open = false;
 	return later(&r->c);
 }
 
@@ -451,6 +451,23 @@ void net_todo_add(struct net_req *req)
 	e->todo_end = &req->todo;
 }
 
+/* Lines that were lost are the same whatever moves the data. False: no credits. */
+static bool go_on(struct net_req *req)
+{
+	struct net_comm *c = req->comm;
+	int rc;
+
+	if (c->kind == NET_RECV && req->lost && !c->closed) {
+		rc = net_announce((struct net_recv *)c, req);
+		if (rc == -EAGAIN)
+			return false;
+		req->lost = 0;
+		if (rc)
+			net_comm_fail(c, rc, "post on another rail", 0, NULL);
+	}
+	return c->err || c->mover->run(req);
+}
+
 void net_todo_run(struct net_engine *e)
 {
 	struct net_req *req;
@@ -463,7 +480,7 @@ void net_todo_run(struct net_engine *e)
 	while ((req = e->todo)) {
 		struct net_comm *c = req->comm;
 
-		if (!c->err && !c->mover->run(req))
+		if (!c->err && !go_on(req))
 			return;
 		e->todo = req->todo;
 		if (!e->todo)
@@ -485,10 +502,10 @@ static void finish(struct net_req *req, int *sizes)
 		if (sizes)
 			sizes[0] = (int)req->bytes;
 	} else if (sizes) {
-		const struct net_recv *r = (const struct net_recv *)req->comm;
+		struct net_recv *r = (struct net_recv *)req->comm;
 
 		for (uint32_t i = 0; i < req->n; i++)
-			sizes[i] = (int)r->slot[(req->slot + i) & (r->nslots - 1)].bytes;
+			sizes[i] = (int)net_slot_of(r, req, i)->bytes;
 	}
 }
 

@@ -38,6 +38,13 @@ void net_todo_add(struct net_req *req);
 /* Once for all that there is. Entered. */
 void net_todo_run(struct net_engine *e);
 
+/* The slot of buffer @i of @req. */
+static inline struct net_slot *net_slot_of(struct net_recv *r, const struct net_req *req,
+					   uint32_t i)
+{
+	return &r->slot[(req->slot + i) & (r->nslots - 1)];
+}
+
 /* Tell the peer of the buffers of @req; -EAGAIN: no credits. */
 int net_announce(struct net_recv *r, struct net_req *req);
 

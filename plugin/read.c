@@ -168,24 +168,11 @@ static bool tell(struct net_recv *r, struct net_req *req, uint32_t i, struct net
 	return true;
 }
 
-/* What was lost has been sent again: false if it could not be for want of credits. */
-static bool sent_again(struct net_req *req, int rc)
-{
-	if (rc == -EAGAIN)
-		return false;
-	if (unlikely(rc))
-		net_comm_fail(req->comm, rc, "post on another rail", 0, NULL);
-	req->lost = 0;
-	return true;
-}
-
-/* Lines that were lost, reads that can begin, senders that are to be told. */
+/* Reads that can begin, senders that are to be told. */
 static bool run_recv(struct net_recv *r, struct net_req *req)
 {
-	if (req->lost && !sent_again(req, net_announce(r, req)))
-		return false;
 	for (uint32_t i = 0; i < req->n; i++) {
-		struct net_slot *slot = &r->slot[(req->slot + i) & (r->nslots - 1)];
+		struct net_slot *slot = net_slot_of(r, req, i);
 
 		/* Nothing is read any more into what may not be there any more. */
 		if (slot->state == SLOT_READY && r->c.closed)
@@ -200,24 +187,26 @@ static bool run_recv(struct net_recv *r, struct net_req *req)
 
 static bool run(struct net_req *req)
 {
-	struct net_send *s = (struct net_send *)req->comm;
+	struct net_comm *c = req->comm;
+	int rc;
 
-	if (req->comm->kind == NET_RECV)
-		return run_recv((struct net_recv *)req->comm, req);
-	return s->c.closed || !req->lost || sent_again(req, post_ready(s, req));
-}
-
-static struct net_slot *slot_of(const struct net_req *req, uint32_t i)
-{
-	struct net_recv *r = (struct net_recv *)req->comm;
-
-	return &r->slot[(req->slot + i) & (r->nslots - 1)];
+	if (c->kind == NET_RECV)
+		return run_recv((struct net_recv *)c, req);
+	if (c->closed || !req->lost)
+		return true;
+	rc = post_ready((struct net_send *)c, req);
+	if (rc == -EAGAIN)
+		return false;
+	if (unlikely(rc))
+		net_comm_fail(c, rc, "post on another rail", 0, NULL);
+	req->lost = 0;
+	return true;
 }
 
 void net_read_completed(struct net_req *req, uint32_t i, int rail)
 {
 	struct net_recv *r = (struct net_recv *)req->comm;
-	struct net_slot *slot = slot_of(req, i);
+	struct net_slot *slot = net_slot_of(r, req, i);
 
 	r->touched |= 1u << rail;
 	if (--slot->left)
@@ -231,7 +220,7 @@ void net_read_completed(struct net_req *req, uint32_t i, int rail)
 
 void net_read_lost(struct net_req *req, uint32_t i)
 {
-	struct net_slot *slot = slot_of(req, i);
+	struct net_slot *slot = net_slot_of((struct net_recv *)req->comm, req, i);
 
 	slot->state = SLOT_READING_AGAIN;
 	if (--slot->left)
@@ -242,7 +231,7 @@ void net_read_lost(struct net_req *req, uint32_t i)
 
 void net_fin_lost(struct net_req *req, uint32_t i)
 {
-	slot_of(req, i)->state = SLOT_READ;
+	net_slot_of((struct net_recv *)req->comm, req, i)->state = SLOT_READ;
 	net_todo_add(req);
 }
 

@@ -104,7 +104,7 @@ static bool run(struct net_req *req)
 static int lines(struct net_recv *r, struct net_req *req, uint32_t seq, uint32_t n)
 {
 	for (uint32_t i = 0; i < req->n; i++) {
-		const struct net_mr *mr = r->slot[(req->slot + i) & (r->nslots - 1)].mr;
+		const struct net_mr *mr = net_slot_of(r, req, i)->mr;
 
 		if (unlikely(mr && mr->gpu)) {
 			net_warn("NET/EFA: memory of a GPU cannot receive messages: %s or its peer "

@@ -5,6 +5,7 @@
 #include "comm.h"
 #include "clock.h"
 #include "log.h"
+#include "p2p.h"
 #include "param.h"
 
 enum { LOOK_MS = 200 };
@@ -15,12 +16,12 @@ static const struct net_req *requests(const struct net_comm *c)
 				   : ((const struct net_recv *)c)->req;
 }
 
-static uint32_t bytes_here(const struct net_recv *r, const struct net_req *req)
+static uint32_t bytes_here(struct net_recv *r, const struct net_req *req)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < req->n; i++)
-		n += r->slot[(req->slot + i) & (r->nslots - 1)].bytes;
+		n += net_slot_of(r, req, i)->bytes;
 	return n;
 }
 
@@ -36,7 +37,7 @@ static uint64_t mark_of(const struct net_comm *c)
 		mark = (mark ^ (i + 1)) * 0x100000001b3 + req[i].to_come;
 		mark = mark * 31 + req[i].busy;
 		if (c->kind == NET_RECV)
-			mark = mark * 31 + bytes_here((const struct net_recv *)c, &req[i]);
+			mark = mark * 31 + bytes_here((struct net_recv *)c, &req[i]);
 	}
 	return mark;
 }
@@ -64,7 +65,7 @@ static void report(const struct net_comm *c, int64_t ms)
 	else
 		net_warn("NET/EFA: nothing has happened for %lld s to a receive: %s, %s. %u bytes "
 			 "are here; the peer %s. Does it send? Its log may tell",
-			 s, here, there, bytes_here((const struct net_recv *)c, req),
+			 s, here, there, bytes_here((struct net_recv *)c, req),
 			 req->busy ? "may not know of it yet" : "knows of it");
 }
 

@@ -142,15 +142,9 @@ static bool run(struct net_req *req)
 	struct net_comm *c = req->comm;
 	int rc;
 
-	if (c->closed)
+	if (c->closed || c->kind == NET_RECV)
 		return true;
-	if (c->kind == NET_SEND) {
-		rc = send_again((struct net_send *)c, req);
-	} else {
-		rc = net_announce((struct net_recv *)c, req);
-		if (rc == 0)
-			req->lost = 0;
-	}
+	rc = send_again((struct net_send *)c, req);
 	if (rc && rc != -EAGAIN)
 		net_comm_fail(c, rc, "post on another rail", 0, NULL);
 	return rc != -EAGAIN;
