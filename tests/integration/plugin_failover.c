@@ -16,10 +16,9 @@ enum { BIG = 1 << 20, AHEAD = 8, ROUNDS = 40 };
 
 TestSuite(failover, .timeout = 120);
 
-struct pipe {
-	struct plug plug;
-	struct link l;
-	struct mem from, to;
+/* A pipe that is always full. */
+struct flood {
+	struct pipe pipe;
 	void *recv[AHEAD], *send[AHEAD];
 };
 
@@ -31,58 +30,42 @@ static void use(const char *rails)
 	faults_init();
 }
 
-static void pipe_open(struct pipe *p)
-{
-	memset(p, 0, sizeof(*p));
-	plug_open(&p->plug, 0);
-	link_open(&p->l, &p->plug, 0, 0);
-	mem_get(&p->from, &p->plug, p->l.send, AHEAD * BIG, 0);
-	mem_get(&p->to, &p->plug, p->l.recv, AHEAD * BIG, 0);
-}
-
-static void pipe_close(struct pipe *p)
-{
-	mem_put(&p->from);
-	mem_put(&p->to);
-	link_close(&p->l);
-	plug_close(&p->plug);
-}
-
 static size_t size_of(int i)
 {
 	return (size_t)i * 104729 % BIG;
 }
 
 /* Both ends are worked, as NCCL works all that it has posted. */
-static void start(struct pipe *p, int i)
+static void start(struct flood *p, int i)
 {
 	int64_t end = now_ms() + PLUG_WAIT_MS;
 	int at = i % AHEAD;
 
-	p->recv[at] = plug_recv(&p->plug, p->l.recv, p->to.at + at * BIG, BIG, 0, p->to.mh);
-	bytes_fill(p->from.at + at * BIG, size_of(i), (uint32_t)i);
+	p->recv[at] = plug_recv(&p->pipe.plug, p->pipe.l.recv, p->pipe.to.at + at * BIG, BIG, 0,
+				p->pipe.to.mh);
+	bytes_fill(p->pipe.from.at + at * BIG, size_of(i), (uint32_t)i);
 	for (unsigned rest = 0;; relax(&rest)) {
-		p->send[at] = plug_isend(&p->plug, p->l.send, p->from.at + at * BIG, size_of(i), 0,
-					 p->from.mh);
+		p->send[at] = plug_isend(&p->pipe.plug, p->pipe.l.send, p->pipe.from.at + at * BIG,
+					 size_of(i), 0, p->pipe.from.mh);
 		if (p->send[at])
 			return;
-		need(!plug_test(&p->plug, p->recv[at], NULL), "done before it was sent");
+		need(!plug_test(&p->pipe.plug, p->recv[at], NULL), "done before it was sent");
 		need(now_ms() < end, "send %d does not start", i);
 	}
 }
 
-static void finish(struct pipe *p, int i)
+static void finish(struct flood *p, int i)
 {
-	int at = i % AHEAD, got = plug_wait(&p->plug, p->recv[at]);
-	long bad = bytes_differ(p->to.at + at * BIG, size_of(i), (uint32_t)i);
+	int at = i % AHEAD, got = plug_wait(&p->pipe.plug, p->recv[at]);
+	long bad = bytes_differ(p->pipe.to.at + at * BIG, size_of(i), (uint32_t)i);
 
 	need((size_t)got == size_of(i), "message %d: %d of %zu bytes", i, got, size_of(i));
 	need(bad < 0, "message %d: byte %ld of %zu is wrong", i, bad, size_of(i));
-	need((size_t)plug_wait(&p->plug, p->send[at]) == size_of(i), "send %d", i);
+	need((size_t)plug_wait(&p->pipe.plug, p->send[at]) == size_of(i), "send %d", i);
 }
 
 /* Always AHEAD messages under way; @rules strike in the middle, until there are @warnings. */
-static void stream(struct pipe *p, const char *rules, int warnings)
+static void stream(struct flood *p, const char *rules, int warnings)
 {
 	int64_t end = now_ms() + PLUG_WAIT_MS;
 	int i = 0, done = 0, more = ROUNDS;
@@ -129,25 +112,25 @@ ParameterizedTestParameters(failover, traffic_completes_on_the_rails_that_are_le
 
 ParameterizedTest(struct out *o, failover, traffic_completes_on_the_rails_that_are_left)
 {
-	struct pipe p;
+	struct flood p;
 
 	use("4");
 	setenv("NCCL_EFA_PROTOCOL", o->protocol, 1);
-	pipe_open(&p);
+	pipe_open(&p.pipe, 0, AHEAD * BIG);
 	stream(&p, o->rules, o->warnings);
 	cr_assert(eq(int, plug_warned(), o->warnings), "%s", plug_warning());
 	need(plug_said("rails go on"), "%s", plug_warning());
 	plug_forget();
-	pipe_close(&p);
+	pipe_close(&p.pipe);
 }
 
 /* Nothing of it can be closed any more, and each call says so: left to the end of the process. */
 Test(failover, device_that_failed_is_a_rail_less)
 {
-	static struct pipe p; /* or it would count as leaked */
+	static struct flood p; /* or it would count as leaked */
 
 	use("4");
-	pipe_open(&p);
+	pipe_open(&p.pipe, 0, AHEAD * BIG);
 	stream(&p, "event device_fatal dev=2", 1);
 	cr_assert(eq(int, plug_warned(), 1), "%s", plug_warning());
 	need(plug_said("3 rails go on"), "%s", plug_warning());
@@ -156,36 +139,38 @@ Test(failover, device_that_failed_is_a_rail_less)
 /* What was thought lost arrives as well: the bytes are there, the request ends with 13. */
 Test(failover, piece_that_comes_twice_counts_once)
 {
-	struct pipe p;
+	struct flood p;
 
 	use("2");
-	pipe_open(&p);
+	pipe_open(&p.pipe, 0, AHEAD * BIG);
 	stream(&p, "twice gap=20\nstatus 13 dev=1 p=0.3", 1);
 	plug_forget();
-	pipe_close(&p);
+	pipe_close(&p.pipe);
 }
 
 /* Messages until one fails. */
-static enum nccl_net_result run_dry(struct pipe *p)
+static enum nccl_net_result run_dry(struct flood *p)
 {
 	int64_t end = now_ms() + 10000;
 
 	while (now_ms() < end) {
-		void *recv = plug_irecv(&p->plug, p->l.recv, p->to.at, BIG, 0, p->to.mh),
+		void *recv = plug_irecv(&p->pipe.plug, p->pipe.l.recv, p->pipe.to.at, BIG, 0,
+					p->pipe.to.mh),
 		     *send = NULL;
 		enum nccl_net_result rc = NCCL_NET_OK;
 		int done = 0;
 
 		while (!send && rc == NCCL_NET_OK && now_ms() < end) {
-			rc = p->plug.net.isend(&p->plug.net, p->l.send, p->from.at, BIG, 0,
-					       p->from.mh, NULL, &send);
+			rc = p->pipe.plug.net.isend(&p->pipe.plug.net, p->pipe.l.send,
+						    p->pipe.from.at, BIG, 0, p->pipe.from.mh, NULL,
+						    &send);
 			if (!send && rc == NCCL_NET_OK && recv)
-				rc = p->plug.net.test(recv, &done, NULL);
+				rc = p->pipe.plug.net.test(recv, &done, NULL);
 		}
 		for (done = 0; !done && rc == NCCL_NET_OK && now_ms() < end;)
-			rc = p->plug.net.test(send, &done, NULL);
+			rc = p->pipe.plug.net.test(send, &done, NULL);
 		for (done = 0; !done && rc == NCCL_NET_OK && now_ms() < end;)
-			rc = p->plug.net.test(recv, &done, NULL);
+			rc = p->pipe.plug.net.test(recv, &done, NULL);
 		if (rc != NCCL_NET_OK)
 			return rc;
 	}
@@ -194,41 +179,41 @@ static enum nccl_net_result run_dry(struct pipe *p)
 
 Test(failover, last_rail_that_goes_is_an_error)
 {
-	struct pipe p;
+	struct flood p;
 
 	use("2");
-	pipe_open(&p);
+	pipe_open(&p.pipe, 0, AHEAD * BIG);
 	faults_put("status 13 op=write");
 	cr_assert(eq(int, run_dry(&p), NCCL_NET_REMOTE_ERROR));
 	need(plug_said("status 13"), "%s", plug_warning());
 	plug_forget();
-	pipe_close(&p);
+	pipe_close(&p.pipe);
 }
 
 Test(failover, can_be_switched_off)
 {
-	struct pipe p;
+	struct flood p;
 
 	use("4");
 	setenv("NCCL_EFA_FAILOVER", "0", 1);
-	pipe_open(&p);
+	pipe_open(&p.pipe, 0, AHEAD * BIG);
 	faults_put("status 13 op=write dev=1");
 	cr_assert(eq(int, run_dry(&p), NCCL_NET_REMOTE_ERROR));
 	need(!plug_said("rails go on"), "%s", plug_warning());
 	plug_forget();
-	pipe_close(&p);
+	pipe_close(&p.pipe);
 }
 
 /* A status that says something about the memory says nothing about the rail. */
 Test(failover, other_errors_are_errors)
 {
-	struct pipe p;
+	struct flood p;
 
 	use("4");
-	pipe_open(&p);
+	pipe_open(&p.pipe, 0, AHEAD * BIG);
 	faults_put("status 7 op=write dev=1");
 	cr_assert(eq(int, run_dry(&p), NCCL_NET_REMOTE_ERROR));
 	need(!plug_said("rails go on"), "%s", plug_warning());
 	plug_forget();
-	pipe_close(&p);
+	pipe_close(&p.pipe);
 }

@@ -26,29 +26,6 @@ static void use_rails(int n)
 	setenv("NCCL_EFA_MIN_STRIPE", "65536", 1);
 }
 
-struct pipe {
-	struct plug plug;
-	struct link l;
-	struct mem from, to;
-};
-
-static void pipe_open(struct pipe *p)
-{
-	memset(p, 0, sizeof(*p));
-	plug_open(&p->plug, 0);
-	link_open(&p->l, &p->plug, 0, 0);
-	mem_get(&p->from, &p->plug, p->l.send, BIG, 0);
-	mem_get(&p->to, &p->plug, p->l.recv, BIG, 0);
-}
-
-static void pipe_close(struct pipe *p)
-{
-	mem_put(&p->from);
-	mem_put(&p->to);
-	link_close(&p->l);
-	plug_close(&p->plug);
-}
-
 static void move(struct pipe *p, size_t size, uint32_t seed)
 {
 	void *recv = plug_recv(&p->plug, p->l.recv, p->to.at, BIG, 0, p->to.mh), *send;
@@ -102,7 +79,7 @@ Test(rails, large_message_goes_over_all_rails_in_equal_parts)
 
 	use_rails(RAILS);
 	counters_apart();
-	pipe_open(&p);
+	pipe_open(&p, 0, BIG);
 	counters_get(&before, "write");
 	move(&p, BIG - 4, 1);
 	counters_since(&w, "write", &before);
@@ -121,7 +98,7 @@ Test(rails, message_below_two_stripes_is_not_divided)
 
 	use_rails(RAILS);
 	counters_apart();
-	pipe_open(&p);
+	pipe_open(&p, 0, BIG);
 	counters_get(&before, "write");
 	move(&p, 2 * STRIPE - 1, 1);
 	counters_since(&w, "write", &before);
@@ -139,7 +116,7 @@ Test(rails, no_rail_gets_less_than_a_stripe)
 
 	use_rails(RAILS);
 	counters_apart();
-	pipe_open(&p);
+	pipe_open(&p, 0, BIG);
 	counters_get(&before, "write");
 	move(&p, 3 * STRIPE, 1);
 	counters_since(&w, "write", &before);
@@ -157,7 +134,7 @@ Test(rails, small_messages_take_the_rails_in_turn)
 
 	use_rails(RAILS);
 	counters_apart();
-	pipe_open(&p);
+	pipe_open(&p, 0, BIG);
 	counters_get(&before, "write");
 	for (uint32_t i = 0; i < N; i++)
 		move(&p, SIZE, i);
@@ -176,7 +153,7 @@ Test(rails, every_size_around_a_cut_arrives)
 	struct pipe p;
 
 	use_rails(RAILS);
-	pipe_open(&p);
+	pipe_open(&p, 0, BIG);
 	for (uint32_t k = 2; k <= 5; k++)
 		for (int d = -130; d <= 130; d += d < -2 || d >= 2 ? 64 : 1)
 			move(&p, (size_t)((int)(k * STRIPE) + d), (uint32_t)d);

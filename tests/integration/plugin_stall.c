@@ -14,27 +14,10 @@ enum { SIZE = 1000 };
 
 TestSuite(stall, .timeout = 60);
 
-struct pipe {
-	struct plug plug;
-	struct link l;
-	struct mem from, to;
-};
-
-static void pipe_open(struct pipe *p, const char *seconds)
+static void open_with(struct pipe *p, const char *seconds)
 {
 	setenv("NCCL_EFA_STALL_WARN_S", seconds, 1);
-	plug_open(&p->plug, 0);
-	link_open(&p->l, &p->plug, 0, 0);
-	mem_get(&p->from, &p->plug, p->l.send, SIZE, 0);
-	mem_get(&p->to, &p->plug, p->l.recv, SIZE, 0);
-}
-
-static void pipe_close(struct pipe *p)
-{
-	mem_put(&p->from);
-	mem_put(&p->to);
-	link_close(&p->l);
-	plug_close(&p->plug);
+	pipe_open(p, 0, SIZE);
 }
 
 /* Test @request, which is not done, for so long. */
@@ -52,7 +35,7 @@ Test(stall, receive_that_nobody_sends_to_is_warned_of_once)
 	struct pipe p;
 	void *recv;
 
-	pipe_open(&p, "1");
+	open_with(&p, "1");
 	recv = plug_recv(&p.plug, p.l.recv, p.to.at, SIZE, 0, p.to.mh);
 	test_for(&p, recv, 500);
 	cr_assert(zero(int, plug_warned()), "%s", plug_warning());
@@ -73,7 +56,7 @@ Test(stall, send_that_takes_long_is_warned_of)
 
 	plug_softefa("log=0");
 	faults_init();
-	pipe_open(&p, "1");
+	open_with(&p, "1");
 	faults_put("delay 4000000 op=write");
 	test_for(&p, plug_recv(&p.plug, p.l.recv, p.to.at, SIZE, 0, p.to.mh), 100);
 	recv = plug_recv(&p.plug, p.l.recv, p.to.at, SIZE, 0, p.to.mh);
@@ -95,7 +78,7 @@ Test(stall, requests_that_move_are_not_warned_of)
 	int64_t end;
 	void *recv, *next;
 
-	pipe_open(&p, "1");
+	open_with(&p, "1");
 	recv = plug_recv(&p.plug, p.l.recv, p.to.at, SIZE, 0, p.to.mh);
 	for (end = now_ms() + 3000; now_ms() < end; recv = next) {
 		next = plug_recv(&p.plug, p.l.recv, p.to.at, SIZE, 0, p.to.mh);
@@ -114,7 +97,7 @@ Test(stall, nothing_is_said_when_that_is_not_wanted)
 	struct pipe p;
 	void *recv;
 
-	pipe_open(&p, "0");
+	open_with(&p, "0");
 	recv = plug_recv(&p.plug, p.l.recv, p.to.at, SIZE, 0, p.to.mh);
 	test_for(&p, recv, 2500);
 	cr_assert(zero(int, plug_warned()), "%s", plug_warning());
@@ -131,7 +114,7 @@ Test(stall, failure_aborts_where_the_user_wants_it, .signal = SIGABRT)
 
 	setenv("NCCL_EFA_ABORT_ON_ERROR", "1", 1);
 	plug_softefa("fault=status 7 op=write nth=2");
-	pipe_open(&p, "0");
+	open_with(&p, "0");
 	plug_recv(&p.plug, p.l.recv, p.to.at, SIZE, 0, p.to.mh);
 	plug_test_fails(&p.plug, plug_send(&p.plug, p.l.send, p.from.at, SIZE, 0, p.from.mh),
 			10000);

@@ -16,30 +16,12 @@ enum { SIZE = 100000, SOON_MS = 10000 };
 
 TestSuite(status, .timeout = 60);
 
-struct pipe {
-	struct plug plug;
-	struct link l;
-	struct mem from, to;
-};
-
-static void pipe_open(struct pipe *p, const char *protocol)
+static void open_with(struct pipe *p, const char *protocol)
 {
-	memset(p, 0, sizeof(*p));
 	setenv("NCCL_EFA_PROTOCOL", protocol, 1);
 	setenv("NCCL_EFA_RAILS", "1", 1);
 	faults_init();
-	plug_open(&p->plug, 0);
-	link_open(&p->l, &p->plug, 0, 0);
-	mem_get(&p->from, &p->plug, p->l.send, SIZE, 0);
-	mem_get(&p->to, &p->plug, p->l.recv, SIZE, 0);
-}
-
-static void pipe_close(struct pipe *p)
-{
-	mem_put(&p->from);
-	mem_put(&p->to);
-	link_close(&p->l);
-	plug_close(&p->plug);
+	pipe_open(p, 0, SIZE);
 }
 
 /* Messages until a call fails; NCCL_NET_OK: none did in time. */
@@ -93,7 +75,7 @@ ParameterizedTest(struct code *c, status, warning_says_what_it_means_and_what_to
 	struct pipe p;
 
 	plug_softefa("log=0");
-	pipe_open(&p, "auto");
+	open_with(&p, "auto");
 	snprintf(rule, sizeof(rule), "status %u op=write nth=7", c->status);
 	snprintf(number, sizeof(number), "(status %u)", c->status);
 	faults_put(rule);
@@ -129,7 +111,7 @@ ParameterizedTest(struct strike *s, status, no_request_fails_unheard)
 	struct pipe p;
 
 	plug_softefa("log=0");
-	pipe_open(&p, s->protocol);
+	open_with(&p, s->protocol);
 	faults_put(s->rule);
 	cr_assert(eq(int, run_dry(&p), NCCL_NET_REMOTE_ERROR));
 	need(plug_said("(status 8)"), "%s", plug_warning());

@@ -16,32 +16,14 @@ enum { BIG = 1 << 20, SMALL = 1000, AHEAD = 16, MTU = 4228, SEGMENT = 4224 };
 
 TestSuite(traffic, .timeout = 120);
 
-struct pipe {
-	struct plug plug;
-	struct link l;
-	struct mem from, to;
-};
-
-static void pipe_open(struct pipe *p, int rails)
+static void open_with(struct pipe *p, int rails)
 {
 	char text[8];
 
-	memset(p, 0, sizeof(*p));
 	snprintf(text, sizeof(text), "%d", rails);
 	setenv("NCCL_EFA_RAILS", text, 1);
 	setenv("NCCL_EFA_MIN_STRIPE", "65536", 1);
-	plug_open(&p->plug, 0);
-	link_open(&p->l, &p->plug, 0, p->plug.ndev > 1);
-	mem_get(&p->from, &p->plug, p->l.send, BIG, 0);
-	mem_get(&p->to, &p->plug, p->l.recv, BIG, 0);
-}
-
-static void pipe_close(struct pipe *p)
-{
-	mem_put(&p->from);
-	mem_put(&p->to);
-	link_close(&p->l);
-	plug_close(&p->plug);
+	pipe_open(p, 1, BIG);
 }
 
 /* @n messages of @size bytes, up to AHEAD at once. */
@@ -107,7 +89,7 @@ ParameterizedTest(struct cost *c, traffic, message_costs_no_request_more_than_it
 	counters_apart();
 	plug_softefa("max_msg_size=4228"); /* MTU */
 	setenv("NCCL_EFA_PROTOCOL", c->protocol, 1);
-	pipe_open(&p, c->rails);
+	open_with(&p, c->rails);
 	counters_get(&before_w, "write");
 	counters_get(&before_r, "read");
 	counters_get(&before_s, "send");
@@ -167,7 +149,7 @@ ParameterizedTest(struct way *w, traffic, no_request_meets_an_empty_receive_queu
 	plug_softefa(w->settings);
 	plug_softefa("max_rq_wr=1024");
 	setenv("NCCL_EFA_PROTOCOL", w->protocol, 1);
-	pipe_open(&p, 1);
+	open_with(&p, 1);
 	before = counters_rnr();
 	for (int i = 0; i < 300; i++)
 		move_many(&p, AHEAD, SMALL, !reads);

@@ -108,3 +108,20 @@ void link_message(struct link *l, size_t size, uint32_t seed)
 	mem_put(&from);
 	mem_put(&to);
 }
+
+void pipe_open(struct pipe *p, int to, size_t size)
+{
+	memset(p, 0, sizeof(*p));
+	plug_open(&p->plug, 0);
+	link_open(&p->l, &p->plug, 0, to < p->plug.ndev ? to : 0);
+	mem_get(&p->from, &p->plug, p->l.send, size, 0);
+	mem_get(&p->to, &p->plug, p->l.recv, size, 0);
+}
+
+void pipe_close(struct pipe *p)
+{
+	mem_put(&p->from);
+	mem_put(&p->to);
+	link_close(&p->l);
+	plug_close(&p->plug);
+}

@@ -37,6 +37,19 @@ void mem_put(struct mem *m);
 /* Nothing but [0, @used) of it was written; not even that when @used is 0. */
 void mem_unharmed(const struct mem *m, size_t used);
 
+/*
+ * A plugin with one connection of this process, from device 0 to device @to (0, if there is no such
+ * one), and @size bytes of memory for either end.
+ */
+struct pipe {
+	struct plug plug;
+	struct link l;
+	struct mem from, to;
+};
+
+void pipe_open(struct pipe *p, int to, size_t size);
+void pipe_close(struct pipe *p);
+
 /* One message through @l, of contents @seed; checks that it arrives and nothing else changes. */
 void link_message(struct link *l, size_t size, uint32_t seed);
 
