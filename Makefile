@@ -66,7 +66,7 @@ $(O)/libnccl-net.so: $(O)/libnccl-net-efa.so
 $(O)/libsoftefa.so: $(softefa)
 	$(call link,-shared $(defs) -Wl$(comma)-z$(comma)nodelete)
 $(O)/softefa: $(patsubst %,$(O)/obj/softefa/%.o,launcher report settings parse profile rule sysfs gid \
-	fabric numbers stats log)
+	fabric_file fabric_view numbers stats log)
 	$(call link)
 $(O)/softefa.1: docs/softefa.1.in scripts/manual.sh $(O)/softefa
 	@echo "  MAN   $@"
