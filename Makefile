@@ -186,7 +186,7 @@ check-headers: ## each public header compiles alone, as C11 and C++17
 check-manual: $(O)/softefa $(O)/softefa.1 $(O)/netbench $(srd_tools:%=$(O)/%) ## manual pages have all options and settings
 	$(Q)scripts/manual.sh $(O)/softefa check $(O)/softefa.1
 	$(Q)for t in netbench $(srd_tools); do scripts/manual.sh $(O)/$$t check docs/$$t.1 || exit 1; done
-check-docs: | $(efadv) ## README.md, srd(7), the map from Python and tests/README.md agree with the code
+check-docs: | $(efadv) ## README.md, srd(7), the map from Python, docs/compare.md and tests/README.md agree with the code
 	$(Q)CC="$(CC)" RDMA_CORE=$(RDMA_CORE) scripts/docs.sh
 check-install: all $(O)/installed/libsrd.so $(O)/installed/libnccl-net-efa.so $(srd_tools:%=$(O)/installed/%) ## what make install installs works
 	$(Q)CC="$(CC)" CFLAGS="$(if $(SAN),-fsanitize=$(SAN)) -isystem $(RDMA_CORE)/include" \

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# docs.sh: do README.md, docs/srd.7, docs/efa-python-map.md and tests/README.md agree with the code? Says where not, and exits 1 then.
+# docs.sh: do README.md, docs/srd.7, docs/efa-python-map.md, docs/compare.md and tests/README.md agree with the code? Says where not, and
+# exits 1 then.
 # shellcheck disable=SC2016  # backticks are Markdown's
 # RDMA_CORE=PREFIX has the headers of libibverbs; CC compiles what the map says of structures.
 set -eu
@@ -64,12 +65,21 @@ ${CC:-cc} -Iinclude -isystem "$rdma_core/include" -fsyntax-only "${TMPDIR:-/tmp}
 	fail "$map names members that do not exist"
 rm -f "${TMPDIR:-/tmp}/docs-$$.c"
 
-# ---- tests/README.md names tests that exist, and has something to say in each row
+# ---- tests/README.md and docs/compare.md name tests and files that exist, and have something to say in each row
 reports=tests/README.md
+compare=docs/compare.md
 tests=$(cat tests/*/*.c | tr -s ' \t\n' ' ' | grep -oE '\b(Parameterized)?Test\([^)]*' | sed 's/.*Test(//; s/^[a-z]* *[a-z_]* \*[a-z_]*, //')
 while read -r name; do
-	grep -qE "^${name%.*}, ${name#*.}(,|\$)" <<<"$tests" || fail "$reports: there is no test $name"
-done < <(grep -oE '`[a-z0-9_]+\.[a-z0-9_]+`' $reports | tr -d '`' | sort -u)
+	grep -qE "^${name%.*}, ${name#*.}(,|\$)" <<<"$tests" || fail "there is no test $name, which $reports or $compare names"
+done < <(grep -ohE '`[a-z0-9_]+\.[a-z0-9_]+`' $reports $compare | tr -d '`' | sort -u)
+while read -r file; do
+	[ -e "docs/$file" ] || fail "$compare: there is no $file"
+done < <(grep -oE '\]\([^)]*' $compare | cut -c 3- | sort -u)
+awk -F '|' '
+	!/^\|/ { n = 0; next }
+	!n { n = NF; next }
+	{ empty = NF != n; for (i = 2; i < NF; i++) empty = empty || $i !~ /[^ ]/; if (empty) { print; bad = 1 } }
+	END { exit bad }' $compare || fail "$compare has rows without an answer"
 while read -r file; do
 	[ -e "tests/$file.c" ] || fail "$reports: there is no tests/$file.c"
 done < <(grep -oE '`[a-z]+/[a-z_]+`' $reports | tr -d '`' | sort -u)
