@@ -85,9 +85,12 @@ $(O)/srd-info $(O)/installed/srd-info: $(call objs,tools/srd-info/*.c) $(common)
 $(O)/obj/tests/plugins/tables-v%.o: tests/plugins/tables.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) -DTABLES_NEWEST=$* $(CFLAGS) -c -o $@ $<
-$(O)/plugins/tcpnet-v%.so: $(O)/obj/tests/plugins/tcpnet.o $(O)/obj/tests/plugins/tables-v%.o
+tcpnet := $(call objs,tests/plugins/tcpnet/*.c) $(O)/obj/tests/plugins/fault.o
+$(O)/plugins/tcpnet-v%.so: $(tcpnet) $(O)/obj/tests/plugins/tables-v%.o
 	$(call link,-shared $(defs))
-$(O)/plugins/%.so: $(O)/obj/tests/plugins/%.o $(O)/obj/tests/plugins/tables.o
+$(O)/plugins/tcpnet.so: $(tcpnet) $(O)/obj/tests/plugins/tables.o
+	$(call link,-shared $(defs))
+$(O)/plugins/nullnet.so: $(patsubst %,$(O)/obj/tests/plugins/%.o,nullnet tables fault)
 	$(call link,-shared $(defs))
 # In place of CUDA; its soname is that of the real one.
 $(O)/cuda/libcuda.so.1: $(O)/obj/tests/cuda/libcuda.o

@@ -34,9 +34,8 @@ static enum nccl_net_result properties(int dev, struct nccl_net_props_v12 *props
 {
 	static char name[] = "null0";
 
-	(void)dev;
 	props->name = name;
-	return NCCL_NET_OK;
+	return dev ? NCCL_NET_INVALID_ARGUMENT : NCCL_NET_OK;
 }
 
 static enum nccl_net_result comm_new(void **comm)
@@ -83,26 +82,26 @@ static enum nccl_net_result dereg_mr(void *comm, void *mhandle)
 	return NCCL_NET_OK;
 }
 
-static enum nccl_net_result isend(void *send_comm, void *data, size_t size, void *mhandle,
+static enum nccl_net_result isend(void *send_comm, void *data, size_t size, int tag, void *mhandle,
 				  void **request)
 {
 	struct comm *c = send_comm;
 	struct request *q = &c->slot[c->next++ % SLOTS];
 
-	(void)data, (void)size, (void)mhandle;
+	(void)data, (void)size, (void)tag, (void)mhandle;
 	q->size = -1;
 	*request = q;
 	return NCCL_NET_OK;
 }
 
-static enum nccl_net_result irecv(void *recv_comm, void *data, size_t size, void *mhandle,
-				  void **request)
+static enum nccl_net_result irecv(void *recv_comm, int n, void **data, const size_t *sizes,
+				  const int *tags, void **mhandles, void **request)
 {
 	struct comm *c = recv_comm;
 	struct request *q = &c->slot[c->next++ % SLOTS];
 
-	(void)data, (void)mhandle;
-	q->size = (int)size;
+	(void)n, (void)data, (void)tags, (void)mhandles;
+	q->size = (int)sizes[0];
 	*request = q;
 	return NCCL_NET_OK;
 }

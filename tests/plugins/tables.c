@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The exported tables of the test plugins. They hold the caller to what is particular to a version:
- * one init before v11, the context of init and its config, untouched device handles.
+ * the context of init and its config, untouched device handles. Faults of the tables and of what
+ * all versions answer alike are here.
  *
  * TABLES_NEWEST, a macro, is the newest version exported.
  */
 #include "tables.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "fault.h"
 
 #ifndef TABLES_NEWEST
 #define TABLES_NEWEST 12
@@ -17,7 +22,7 @@
 #define EXPORT __attribute__((visibility("default")))
 
 static nccl_net_log_fn logger;
-static int inits; /* less finalizes */
+static _Atomic int forks; /* fault fork-breaks: in this process */
 
 enum nccl_net_result test_plugin_usage(const char *what)
 {
@@ -37,14 +42,22 @@ enum nccl_net_result test_plugin_errno(const char *call)
 
 /* ---- v6 ---- */
 
+static void forked(void)
+{
+	forks++;
+}
+
 static enum nccl_net_result init_v6(nccl_net_log_fn log)
 {
 	logger = log;
 	if (log)
 		log(NCCL_NET_LOG_INFO, NCCL_NET_SUBSYS_INIT | NCCL_NET_SUBSYS_NET, __func__, 0,
-		    "NET/%s: %d devices", test_plugin_name, test_plugin.ndev);
-	if (inits++)
-		return test_plugin_usage("init while initialised");
+		    fault_is("log-newline") ? "NET/%s: %d devices\n" : "NET/%s: %d devices",
+		    test_plugin_name, test_plugin.ndev);
+	if (log && fault_is("log-level"))
+		log((enum nccl_net_log_level)9, NCCL_NET_SUBSYS_ALL, __func__, 0, "nine");
+	if (fault_is("fork-breaks"))
+		pthread_atfork(NULL, forked, NULL);
 	return test_plugin.init();
 }
 
@@ -55,14 +68,13 @@ static enum nccl_net_result devices(int *ndev)
 
 static enum nccl_net_result get_properties_v12(int dev, struct nccl_net_props_v12 *props)
 {
-	if (dev < 0 || dev >= test_plugin.ndev)
-		return NCCL_NET_INVALID_ARGUMENT;
 	*props = (struct nccl_net_props_v12){
 		.guid = 1 + (uint64_t)dev,
-		.ptr_support = NCCL_NET_PTR_HOST,
+		.ptr_support =
+			NCCL_NET_PTR_HOST | (test_plugin.reg_mr_dma_buf ? NCCL_NET_PTR_DMABUF : 0),
 		.speed = 10000,
 		.max_comms = 65536,
-		.max_recvs = 1,
+		.max_recvs = test_plugin.parts ? test_plugin.parts : 1,
 		.device_type = NCCL_NET_DEV_HOST,
 		.vdev = {.ndevs = 1, .devs = {dev}},
 		.max_p2p_bytes = NCCL_NET_MAX_MESSAGE_V8,
@@ -72,6 +84,13 @@ static enum nccl_net_result get_properties_v12(int dev, struct nccl_net_props_v1
 		.plane_id = NCCL_NET_ID_NONE,
 	};
 	return test_plugin.properties(dev, props);
+}
+
+/* Behind what a version's caller has room for. */
+static void props_spoil(void *end)
+{
+	if (fault_is("props-past"))
+		memset(end, 0, 8);
 }
 
 static enum nccl_net_result get_properties_v6(int dev, struct nccl_net_props_v6 *props)
@@ -86,8 +105,9 @@ static enum nccl_net_result get_properties_v6(int dev, struct nccl_net_props_v6 
 			.ptr_support = p.ptr_support,
 			.speed = p.speed,
 			.max_comms = p.max_comms,
-			.max_recvs = p.max_recvs,
+			.max_recvs = 1,
 		};
+	props_spoil(props + 1);
 	return rc;
 }
 
@@ -113,32 +133,52 @@ static enum nccl_net_result reg_mr_v6(void *comm, void *data, int size, int type
 	return test_plugin.reg_mr(comm, data, (size_t)size, type, mhandle);
 }
 
+static enum nccl_net_result reg_mr_dma_buf(void *comm, void *data, size_t size, int type,
+					   uint64_t offset, int fd, void **mhandle)
+{
+	return test_plugin.reg_mr_dma_buf(comm, data, size, type, offset, fd, mhandle);
+}
+
 static enum nccl_net_result dereg_mr(void *comm, void *mhandle)
 {
 	return test_plugin.dereg_mr(comm, mhandle);
 }
 
+static enum nccl_net_result isend_v9(void *send_comm, void *data, size_t size, int tag,
+				     void *mhandle, void **request)
+{
+	if (forks)
+		return NCCL_NET_SYSTEM_ERROR;
+	return test_plugin.isend(send_comm, data, size, tag, mhandle, request);
+}
+
+static enum nccl_net_result irecv_v9(void *recv_comm, int n, void **data, size_t *sizes, int *tags,
+				     void **mhandles, void **request)
+{
+	return test_plugin.irecv(recv_comm, n, data, sizes, tags, mhandles, request);
+}
+
 static enum nccl_net_result isend_v6(void *send_comm, void *data, int size, int tag, void *mhandle,
 				     void **request)
 {
-	(void)tag;
-	return test_plugin.isend(send_comm, data, (size_t)size, mhandle, request);
+	return isend_v9(send_comm, data, (size_t)size, tag, mhandle, request);
 }
 
 static enum nccl_net_result irecv_v6(void *recv_comm, int n, void **data, int *sizes, int *tags,
 				     void **mhandles, void **request)
 {
-	(void)tags;
+	size_t wide = (size_t)sizes[0];
+
 	if (n != 1)
 		return test_plugin_usage("irecv of several parts");
-	return test_plugin.irecv(recv_comm, data[0], (size_t)sizes[0], mhandles[0], request);
+	return irecv_v9(recv_comm, n, data, &wide, tags, mhandles, request);
 }
 
-/* Nothing to flush: memory of the host only. */
 static enum nccl_net_result iflush(void *recv_comm, int n, void **data, int *sizes, void **mhandles,
 				   void **request)
 {
-	(void)recv_comm, (void)n, (void)data, (void)sizes, (void)mhandles;
+	if (test_plugin.iflush)
+		return test_plugin.iflush(recv_comm, n, data, sizes, mhandles, request);
 	*request = NULL;
 	return NCCL_NET_OK;
 }
@@ -164,12 +204,12 @@ static enum nccl_net_result close_listen(void *listen_comm)
 }
 
 #define TABLE_COMMON \
-	.name = test_plugin_name, .devices = devices, .dereg_mr = dereg_mr, .iflush = iflush, \
-	.test = test, .close_send = close_send, .close_recv = close_recv, \
-	.close_listen = close_listen
+	.name = test_plugin_name, .devices = devices, .reg_mr_dma_buf = reg_mr_dma_buf, \
+	.dereg_mr = dereg_mr, .iflush = iflush, .test = test, .close_send = close_send, \
+	.close_recv = close_recv, .close_listen = close_listen
 
-extern const struct nccl_net_v6 ncclNetPlugin_v6;
-EXPORT const struct nccl_net_v6 ncclNetPlugin_v6 = {
+extern struct nccl_net_v6 ncclNetPlugin_v6;
+EXPORT struct nccl_net_v6 ncclNetPlugin_v6 = {
 	TABLE_COMMON,        .init = init_v6,       .get_properties = get_properties_v6,
 	.listen = listen_v6, .connect = connect_v6, .accept = accept_v6,
 	.reg_mr = reg_mr_v6, .isend = isend_v6,     .irecv = irecv_v6,
@@ -191,9 +231,10 @@ static enum nccl_net_result get_properties_v7(int dev, struct nccl_net_props_v7 
 			.ptr_support = p.ptr_support,
 			.speed = p.speed,
 			.max_comms = p.max_comms,
-			.max_recvs = p.max_recvs,
+			.max_recvs = 1,
 			.device_type = p.device_type,
 		};
+	props_spoil(props + 1);
 	return rc;
 }
 
@@ -202,6 +243,8 @@ static enum nccl_net_result connect_v7(int dev, void *handle, void **send_comm,
 {
 	if (*dev_comm)
 		return test_plugin_usage("device handle preset in connect");
+	if (fault_is("dev-comm"))
+		*dev_comm = (void *)&logger;
 	return test_plugin.connect(dev, handle, send_comm);
 }
 
@@ -210,11 +253,13 @@ static enum nccl_net_result accept_v7(void *listen_comm, void **recv_comm,
 {
 	if (*dev_comm)
 		return test_plugin_usage("device handle preset in accept");
+	if (fault_is("dev-comm"))
+		*dev_comm = (void *)&logger;
 	return test_plugin.accept(listen_comm, recv_comm);
 }
 
-extern const struct nccl_net_v7 ncclNetPlugin_v7;
-EXPORT const struct nccl_net_v7 ncclNetPlugin_v7 = {
+extern struct nccl_net_v7 ncclNetPlugin_v7;
+EXPORT struct nccl_net_v7 ncclNetPlugin_v7 = {
 	TABLE_COMMON,        .init = init_v6,       .get_properties = get_properties_v7,
 	.listen = listen_v6, .connect = connect_v7, .accept = accept_v7,
 	.reg_mr = reg_mr_v6, .isend = isend_v6,     .irecv = irecv_v6,
@@ -236,11 +281,12 @@ static enum nccl_net_result get_properties_v8(int dev, struct nccl_net_props_v8 
 			.name = p.name,
 			.guid = p.guid,
 			.ptr_support = p.ptr_support,
-			.speed = p.speed,
+			.speed = fault_is("props-differ") ? 1 : p.speed,
 			.max_comms = p.max_comms,
-			.max_recvs = p.max_recvs,
+			.max_recvs = 1,
 			.device_type = p.device_type,
 		};
+	props_spoil(props + 1);
 	return rc;
 }
 
@@ -251,8 +297,8 @@ static enum nccl_net_result reg_mr(void *comm, void *data, size_t size, int type
 
 #define TABLE_V8 TABLE_COMMON, .accept = accept_v7, .reg_mr = reg_mr
 
-extern const struct nccl_net_v8 ncclNetPlugin_v8;
-EXPORT const struct nccl_net_v8 ncclNetPlugin_v8 = {
+extern struct nccl_net_v8 ncclNetPlugin_v8;
+EXPORT struct nccl_net_v8 ncclNetPlugin_v8 = {
 	TABLE_V8,
 	.init = init_v6,
 	.get_properties = get_properties_v8,
@@ -286,28 +332,29 @@ static enum nccl_net_result get_properties_v9(int dev, struct nccl_net_props_v9 
 			.max_p2p_bytes = p.max_p2p_bytes,
 			.max_coll_bytes = p.max_coll_bytes,
 		};
+	props_spoil(props + 1);
 	return rc;
 }
 
-static enum nccl_net_result isend_v9(void *send_comm, void *data, size_t size, int tag,
-				     void *mhandle, void **request)
+static enum nccl_net_result make_vdevice(int *dev, struct nccl_net_vdev_v12 *vdev)
 {
-	(void)tag;
-	return test_plugin.isend(send_comm, data, size, mhandle, request);
+	return test_plugin.make_vdevice(dev, vdev);
 }
 
-static enum nccl_net_result irecv_v9(void *recv_comm, int n, void **data, size_t *sizes, int *tags,
-				     void **mhandles, void **request)
+static enum nccl_net_result make_vdevice_v9(int *dev, struct nccl_net_vdev_v9 *vdev)
 {
-	(void)tags;
-	if (n != 1)
-		return test_plugin_usage("irecv of several parts");
-	return test_plugin.irecv(recv_comm, data[0], sizes[0], mhandles[0], request);
+	struct nccl_net_vdev_v12 wide = {.ndevs = vdev->ndevs};
+
+	if (vdev->ndevs < 1 || vdev->ndevs > NCCL_NET_VDEVS_V9)
+		return NCCL_NET_INVALID_ARGUMENT;
+	memcpy(wide.devs, vdev->devs, sizeof(vdev->devs));
+	return make_vdevice(dev, &wide);
 }
 
-extern const struct nccl_net_v9 ncclNetPlugin_v9;
-EXPORT const struct nccl_net_v9 ncclNetPlugin_v9 = {
+extern struct nccl_net_v9 ncclNetPlugin_v9;
+EXPORT struct nccl_net_v9 ncclNetPlugin_v9 = {
 	TABLE_V8,
+	.make_vdevice = make_vdevice_v9,
 	.init = init_v6,
 	.get_properties = get_properties_v9,
 	.listen = listen_v6,
@@ -324,7 +371,8 @@ EXPORT const struct nccl_net_v9 ncclNetPlugin_v9 = {
 
 static enum nccl_net_result init_v10(nccl_net_log_fn log, nccl_net_profiler_fn profiler)
 {
-	(void)profiler;
+	if (fault_is("profiler-needed"))
+		profiler(NULL, 0, NULL, 0, NULL);
 	return init_v6(log);
 }
 
@@ -339,7 +387,8 @@ static enum nccl_net_result connect_v10(int dev, struct nccl_net_config *config,
 static enum nccl_net_result isend_v10(void *send_comm, void *data, size_t size, int tag,
 				      void *mhandle, void *phandle, void **request)
 {
-	(void)phandle;
+	if (fault_is("phandle-needed"))
+		*(volatile char *)phandle = 0;
 	return isend_v9(send_comm, data, size, tag, mhandle, request);
 }
 
@@ -350,9 +399,10 @@ static enum nccl_net_result irecv_v10(void *recv_comm, int n, void **data, size_
 	return irecv_v9(recv_comm, n, data, sizes, tags, mhandles, request);
 }
 
-extern const struct nccl_net_v10 ncclNetPlugin_v10;
-EXPORT const struct nccl_net_v10 ncclNetPlugin_v10 = {
+extern struct nccl_net_v10 ncclNetPlugin_v10;
+EXPORT struct nccl_net_v10 ncclNetPlugin_v10 = {
 	TABLE_V8,
+	.make_vdevice = make_vdevice_v9,
 	.init = init_v10,
 	.get_properties = get_properties_v9,
 	.listen = listen_v6,
@@ -367,23 +417,52 @@ EXPORT const struct nccl_net_v10 ncclNetPlugin_v10 = {
 
 #if TABLES_NEWEST >= 11
 
-/* A context is told from other pointers by its address. */
-static char context;
+/* Of one communicator. */
+struct context {
+	uint64_t magic;
+};
+
+static const uint64_t magic = 0x7e57ab1e;
+static _Atomic int contexts;
+
+static bool context_is(const void *ctx)
+{
+	return ctx && ((const struct context *)ctx)->magic == magic;
+}
 
 static enum nccl_net_result init_v11(void **ctx, uint64_t comm_id, struct nccl_net_config *config,
 				     nccl_net_log_fn log, nccl_net_profiler_fn profiler)
 {
-	(void)comm_id, (void)profiler;
+	struct context *c;
+	enum nccl_net_result rc;
+
+	(void)comm_id;
 	if (!config || config->traffic_class != NCCL_NET_TRAFFIC_CLASS_NONE)
 		return test_plugin_usage("init without a config");
-	*ctx = &context;
-	return init_v6(log);
+	if (fault_is("one-context") && contexts)
+		return NCCL_NET_INTERNAL_ERROR;
+	rc = init_v10(log, profiler);
+	c = rc ? NULL : calloc(1, sizeof(*c));
+	if (!c)
+		return rc ? rc : NCCL_NET_SYSTEM_ERROR;
+	c->magic = magic;
+	*ctx = c;
+	contexts++;
+	return NCCL_NET_OK;
 }
 
 static enum nccl_net_result finalize_v11(void *ctx)
 {
-	inits--;
-	return ctx == &context ? NCCL_NET_OK : test_plugin_usage("finalize, strange context");
+	if (!ctx && fault_is("finalize-null"))
+		*(volatile char *)ctx = 0;
+	if (!ctx)
+		return NCCL_NET_OK;
+	if (!context_is(ctx))
+		return test_plugin_usage("finalize, strange context");
+	((struct context *)ctx)->magic = 0;
+	free(ctx);
+	contexts--;
+	return NCCL_NET_OK;
 }
 
 static enum nccl_net_result get_properties_v11(int dev, struct nccl_net_props_v11 *props)
@@ -405,12 +484,13 @@ static enum nccl_net_result get_properties_v11(int dev, struct nccl_net_props_v1
 			.max_coll_bytes = p.max_coll_bytes,
 			.max_multi_request = p.max_multi_request,
 		};
+	props_spoil(props + 1);
 	return rc;
 }
 
 static enum nccl_net_result listen_v11(void *ctx, int dev, void *handle, void **listen_comm)
 {
-	if (ctx != &context)
+	if (!context_is(ctx))
 		return test_plugin_usage("listen, strange context");
 	return listen_v6(dev, handle, listen_comm);
 }
@@ -418,14 +498,14 @@ static enum nccl_net_result listen_v11(void *ctx, int dev, void *handle, void **
 static enum nccl_net_result connect_v11(void *ctx, int dev, void *handle, void **send_comm,
 					struct nccl_net_device_handle **dev_comm)
 {
-	if (ctx != &context)
+	if (!context_is(ctx))
 		return test_plugin_usage("connect, strange context");
 	return connect_v7(dev, handle, send_comm, dev_comm);
 }
 
 static enum nccl_net_result set_net_attr(void *ctx, struct nccl_net_attr *attr)
 {
-	if (ctx != &context || attr->send.max_concurrent_peers < 1)
+	if (!context_is(ctx) || attr->send.max_concurrent_peers < 1)
 		return test_plugin_usage("setNetAttr, strange context or no peers");
 	return NCCL_NET_OK;
 }
@@ -436,19 +516,56 @@ static enum nccl_net_result set_net_attr(void *ctx, struct nccl_net_attr *attr)
 		  .isend = isend_v10, .irecv = irecv_v10, .finalize = finalize_v11, \
 		  .set_net_attr = set_net_attr
 
-extern const struct nccl_net_v11 ncclNetPlugin_v11;
-EXPORT const struct nccl_net_v11 ncclNetPlugin_v11 = {
+extern struct nccl_net_v11 ncclNetPlugin_v11;
+EXPORT struct nccl_net_v11 ncclNetPlugin_v11 = {
 	TABLE_V11,
+	.make_vdevice = make_vdevice_v9,
 	.get_properties = get_properties_v11,
 };
 
 #endif
 #if TABLES_NEWEST >= 12
 
-extern const struct nccl_net_v12 ncclNetPlugin_v12;
-EXPORT const struct nccl_net_v12 ncclNetPlugin_v12 = {
+extern struct nccl_net_v12 ncclNetPlugin_v12;
+EXPORT struct nccl_net_v12 ncclNetPlugin_v12 = {
 	TABLE_V11,
+	.make_vdevice = make_vdevice,
 	.get_properties = get_properties_v12,
 };
+
+#endif
+
+#if TABLES_NEWEST >= 12
+
+/* What this plugin cannot do no table has; and what is wrong with the tables themselves. */
+#define TABLE_FIX(table) \
+	do { \
+		if (!test_plugin.reg_mr_dma_buf || fault_is("no-dma-buf")) \
+			(table).reg_mr_dma_buf = NULL; \
+		if (fault_is("no-iflush")) \
+			(table).iflush = NULL; \
+		if (fault_is("name-ib")) \
+			(table).name = "IB"; \
+	} while (0)
+
+#define TABLE_FIX_V9(table) \
+	do { \
+		TABLE_FIX(table); \
+		if (!test_plugin.make_vdevice) \
+			(table).make_vdevice = NULL; \
+	} while (0)
+
+__attribute__((constructor(102))) static void tables_fix(void)
+{
+	TABLE_FIX(ncclNetPlugin_v6);
+	TABLE_FIX(ncclNetPlugin_v7);
+	TABLE_FIX(ncclNetPlugin_v8);
+	TABLE_FIX_V9(ncclNetPlugin_v9);
+	TABLE_FIX_V9(ncclNetPlugin_v10);
+	TABLE_FIX_V9(ncclNetPlugin_v11);
+	TABLE_FIX_V9(ncclNetPlugin_v12);
+	if (fault_is("names-differ"))
+		ncclNetPlugin_v8.name = "tcpnet8";
+}
 
 #endif
