@@ -6,11 +6,15 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "log.h"
 
 enum {
 	SPINS = 2000,             /* yields before a barrier sleeps: short waits stay in step */
@@ -96,4 +100,69 @@ int host_allgather(struct host_rank *self, enum host_actor actor, const void *mi
 		memcpy((char *)all + (size_t)r * bytes, host_boot_share(boot, r), bytes);
 	/* Nobody may overwrite its share before all have read it. */
 	return host_barrier(self, actor);
+}
+
+/* ---- the mapping ---- */
+
+struct host_boot *host_boot_new(int nranks, size_t share)
+{
+	size_t rounded = (share + 63) / 64 * 64;
+	size_t bytes = sizeof(struct host_boot) + (size_t)nranks * rounded;
+	struct host_boot *boot;
+
+	boot = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (boot == MAP_FAILED) {
+		host_err("mmap of %zu shared bytes: %s", bytes, strerror(errno));
+		return NULL;
+	}
+	boot->mapped = bytes;
+	boot->share = rounded;
+	boot->here = (uint32_t)nranks;
+	boot->bell = -1;
+	for (int r = 0; r < nranks; r++)
+		atomic_store(&boot->rank[r].code, -1);
+	return boot;
+}
+
+void host_boot_free(struct host_boot *boot)
+{
+	if (boot->bell >= 0)
+		close(boot->bell);
+	munmap(boot, boot->mapped);
+}
+
+struct host_rank host_boot_rank(struct host_boot *boot, int rank, int nranks, int timeout_s)
+{
+	return (struct host_rank){
+		.rank = rank,
+		.nranks = nranks,
+		.timeout_s = timeout_s,
+		.boot = boot,
+		.pulse = boot->rank[rank].pulse,
+	};
+}
+
+void host_boot_off(struct host_boot *boot)
+{
+	atomic_store_explicit(&boot->over, true, memory_order_release);
+	host_boot_wake(boot);
+}
+
+void host_boot_calls(struct host_boot *boot, int rank, char *text, size_t size)
+{
+	static const char *const actor[] = {
+		[HOST_MAIN] = "main",
+		[HOST_SERVICE] = "service",
+		[HOST_PROGRESS] = "progress",
+	};
+	size_t at = 0;
+
+	snprintf(text, size, "none");
+	for (int a = 0; a < HOST_ACTORS && at < size; a++) {
+		const char *call = atomic_load(&boot->rank[rank].pulse[a].call);
+
+		if (call)
+			at += (size_t)snprintf(text + at, size - at, "%s%s %s", at ? ", " : "",
+					       actor[a], call);
+	}
 }

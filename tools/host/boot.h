@@ -18,7 +18,7 @@
 
 #include "nccl_net_abi.h"
 
-enum { HOST_MAX_RANKS = 64, HOST_TERMS_BYTES = 400 };
+enum { HOST_MAX_RANKS = 64, HOST_TERMS_BYTES = 400, HOST_CALLS_BYTES = 128 };
 
 /* Exit codes of a rank and of a run; a run ends with the largest of its ranks'. */
 enum host_exit {
@@ -71,6 +71,18 @@ struct host_run {
  * interrupted the run. Call it before the process has threads: it forks.
  */
 int host_run(const struct host_run *run);
+
+/*
+ * For callers that start and watch ranks themselves, as processes they fork or as threads: what
+ * the ranks share. NULL when there is no memory, which is said.
+ */
+struct host_boot *host_boot_new(int nranks, size_t share);
+void host_boot_free(struct host_boot *boot);
+struct host_rank host_boot_rank(struct host_boot *boot, int rank, int nranks, int timeout_s);
+/* Call the run off: waits of the ranks for each other end. */
+void host_boot_off(struct host_boot *boot);
+/* "service regMr, progress test": which of them is stuck the reader can tell, we cannot. */
+void host_boot_calls(struct host_boot *boot, int rank, char *text, size_t size);
 
 /* Called by one thread of each rank, @actor. 0, or -ECANCELED when the run is called off. */
 int host_barrier(struct host_rank *self, enum host_actor actor);

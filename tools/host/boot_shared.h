@@ -9,6 +9,7 @@ struct host_boot {
 	_Atomic bool over;        /* set by the supervisor, once */
 	_Atomic uint32_t arrived; /* barrier: ranks of this round */
 	_Atomic uint32_t round;   /* barrier: futex word, written by who opens it */
+	size_t mapped;            /* bytes of all this */
 	uint32_t here;            /* ranks on this mapping */
 	int bell;     /* eventfd, rung when all here have arrived; -1: the last opens the round */
 	size_t share; /* bytes per rank in shares[] */

@@ -42,17 +42,37 @@ static void *net_dlopen(const char *path)
 	return dl;
 }
 
+static const void *net_table(void *dl, int abi)
+{
+	char symbol[32];
+
+	snprintf(symbol, sizeof(symbol), "ncclNetPlugin_v%d", abi);
+	return dlsym(dl, symbol);
+}
+
+unsigned host_net_versions(const char *path)
+{
+	void *dl = net_dlopen(path);
+	unsigned mask = 0;
+
+	for (int v = HOST_ABI_OLDEST; dl && v <= HOST_ABI_NEWEST; v++) {
+		if (net_table(dl, v))
+			mask |= 1u << v;
+	}
+	if (dl)
+		dlclose(dl);
+	return mask;
+}
+
 /* Sets net->abi and returns that table, or NULL with a line on stderr. */
 static const void *net_find_table(struct host_net *net, const char *path, int abi)
 {
 	const void *table;
-	char symbol[32];
 
 	for (int v = HOST_ABI_NEWEST; v >= HOST_ABI_OLDEST; v--) {
 		if (abi && v != abi)
 			continue;
-		snprintf(symbol, sizeof(symbol), "ncclNetPlugin_v%d", v);
-		table = dlsym(net->dl, symbol);
+		table = net_table(net->dl, v);
 		if (table) {
 			net->abi = v;
 			return table;

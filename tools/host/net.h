@@ -121,6 +121,9 @@ struct host_net {
 int host_net_open(struct host_net *net, const char *path, int abi);
 void host_net_close(struct host_net *net);
 
+/* The versions that @path exports, as a mask of 1 << version. 0: none, or it cannot be loaded. */
+unsigned host_net_versions(const char *path);
+
 /* Fill name, raw and all calls from @table, a struct nccl_net_vN with N = net->abi. */
 void host_net_adapt(struct host_net *net, const void *table);
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -22,7 +21,7 @@ static const uint64_t grace_ns = 500 * 1000 * 1000; /* for ranks to leave a run 
 static const uint64_t stale_ns = 1000000000;        /* without a beat: worth a word when killed */
 static const uint64_t parting_ns = 5000000000;      /* for other hosts, likewise */
 
-enum { CALLS_BYTES = 128, TICK_MS = 50 };
+enum { TICK_MS = 50 };
 
 struct child {
 	pid_t pid;          /* 0: none, or reaped */
@@ -34,7 +33,6 @@ struct child {
 struct supervisor {
 	const struct host_run *run;
 	struct host_boot *boot;
-	size_t boot_bytes;
 	struct child child[HOST_MAX_RANKS];
 	bool spawned;
 	bool hosts; /* several; tcp is in use */
@@ -51,13 +49,7 @@ struct supervisor {
 static _Noreturn void child_main(struct supervisor *sup, int rank, pid_t parent)
 {
 	struct host_boot *boot = sup->boot;
-	struct host_rank self = {
-		.rank = rank,
-		.nranks = sup->run->nranks,
-		.timeout_s = sup->run->timeout_s,
-		.boot = boot,
-		.pulse = boot->rank[rank].pulse,
-	};
+	struct host_rank self = host_boot_rank(boot, rank, sup->run->nranks, sup->run->timeout_s);
 	int code;
 
 	/* A killed supervisor must not leave ranks behind; it may be gone already. */
@@ -93,8 +85,7 @@ static void call_off(struct supervisor *sup, int code)
 	if (sup->called_off)
 		return;
 	sup->called_off = host_now_ns();
-	atomic_store_explicit(&sup->boot->over, true, memory_order_release);
-	host_boot_wake(sup->boot);
+	host_boot_off(sup->boot);
 }
 
 /* Call the run off, and say why to the other hosts. */
@@ -117,26 +108,6 @@ static void fail(struct supervisor *sup, int code, const char *fmt, ...)
 	va_end(args);
 	host_err("%s", why);
 	tell(sup, code, why);
-}
-
-/* "service regMr, progress test": which of them is stuck the reader can tell, we cannot. */
-static void last_calls(struct host_boot *boot, int rank, char *text, size_t size)
-{
-	static const char *const actor[] = {
-		[HOST_MAIN] = "main",
-		[HOST_SERVICE] = "service",
-		[HOST_PROGRESS] = "progress",
-	};
-	size_t at = 0;
-
-	snprintf(text, size, "none");
-	for (int a = 0; a < HOST_ACTORS && at < size; a++) {
-		const char *call = atomic_load(&boot->rank[rank].pulse[a].call);
-
-		if (call)
-			at += (size_t)snprintf(text + at, size - at, "%s%s %s", at ? ", " : "",
-					       actor[a], call);
-	}
 }
 
 /* Note a beat; return for how long there was none. */
@@ -168,9 +139,9 @@ static void claims(struct supervisor *sup, int rank, int code)
 static void judge_exit(struct supervisor *sup, int rank, pid_t pid, int status)
 {
 	int claimed = atomic_load(&sup->boot->rank[rank].code);
-	char calls[CALLS_BYTES];
+	char calls[HOST_CALLS_BYTES];
 
-	last_calls(sup->boot, rank, calls, sizeof(calls));
+	host_boot_calls(sup->boot, rank, calls, sizeof(calls));
 	if (WIFSIGNALED(status) && sup->killed)
 		call_off(sup, HOST_FAIL);
 	else if (WIFSIGNALED(status))
@@ -214,12 +185,12 @@ static int reap(struct supervisor *sup)
 static void watch(struct supervisor *sup)
 {
 	uint64_t limit = (uint64_t)sup->run->timeout_s * second_ns, now = host_now_ns();
-	char calls[CALLS_BYTES];
+	char calls[HOST_CALLS_BYTES];
 
 	for (int r = 0; r < sup->run->nranks; r++) {
 		if (!sup->child[r].pid || silence_ns(sup, r, now) < limit || sup->called_off)
 			continue;
-		last_calls(sup->boot, r, calls, sizeof(calls));
+		host_boot_calls(sup->boot, r, calls, sizeof(calls));
 		sup->child[r].hangs = true;
 		fail(sup, HOST_FAIL,
 		     "rank %d (pid %d) hangs: no sign of life for %d s; last calls: %s", r,
@@ -230,7 +201,7 @@ static void watch(struct supervisor *sup)
 static void kill_all(struct supervisor *sup)
 {
 	uint64_t now = host_now_ns();
-	char calls[CALLS_BYTES];
+	char calls[HOST_CALLS_BYTES];
 
 	sup->killed = true;
 	for (int r = 0; r < sup->run->nranks; r++) {
@@ -238,7 +209,7 @@ static void kill_all(struct supervisor *sup)
 
 		if (!pid)
 			continue;
-		last_calls(sup->boot, r, calls, sizeof(calls));
+		host_boot_calls(sup->boot, r, calls, sizeof(calls));
 		if (!sup->child[r].hangs && silence_ns(sup, r, now) >= stale_ns)
 			fail(sup, HOST_FAIL,
 			     "rank %d (pid %d) was stuck when killed; last calls: %s", r, (int)pid,
@@ -340,30 +311,14 @@ static void supervise(struct supervisor *sup)
 
 static int boot_init(struct supervisor *sup)
 {
-	size_t share = (sup->run->share + 63) / 64 * 64;
-	struct host_boot *boot;
-
-	sup->boot_bytes = sizeof(*boot) + (size_t)sup->run->nranks * share;
-	boot = mmap(NULL, sup->boot_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		    0);
-	if (boot == MAP_FAILED) {
-		host_err("mmap of %zu shared bytes: %s", sup->boot_bytes, strerror(errno));
-		return -errno;
+	sup->boot = host_boot_new(sup->run->nranks, sup->run->share);
+	if (!sup->boot)
+		return -ENOMEM;
+	if (sup->hosts) {
+		sup->boot->here = 1;
+		sup->boot->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	}
-	boot->share = share;
-	boot->here = sup->hosts ? 1 : (uint32_t)sup->run->nranks;
-	boot->bell = sup->hosts ? eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC) : -1;
-	for (int r = 0; r < sup->run->nranks; r++)
-		atomic_store(&boot->rank[r].code, -1);
-	sup->boot = boot;
 	return 0;
-}
-
-static void boot_fini(struct supervisor *sup)
-{
-	if (sup->boot->bell >= 0)
-		close(sup->boot->bell);
-	munmap(sup->boot, sup->boot_bytes);
 }
 
 static void signals_block(struct supervisor *sup)
@@ -405,6 +360,6 @@ int host_run(const struct host_run *run)
 		run_here(&sup);
 	close(sup.sigfd);
 	sigprocmask(SIG_SETMASK, &sup.old_mask, NULL);
-	boot_fini(&sup);
+	host_boot_free(sup.boot);
 	return sup.code;
 }
