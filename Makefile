@@ -46,7 +46,7 @@ soname  := libsrd.so.$(firstword $(subst ., ,$(version)))
 
 all: ## libraries and tools, into build/
 all: $(O)/libsrd.a $(O)/libsrd.so $(O)/$(soname) $(O)/libnccl-net-efa.so $(O)/libnccl-net.so \
-     $(O)/libsoftefa.so $(O)/softefa $(O)/softefa.1 $(O)/netbench $(srd_tools:%=$(O)/%)
+     $(O)/libsoftefa.so $(O)/softefa $(O)/softefa.1 $(O)/netbench $(O)/netcheck $(srd_tools:%=$(O)/%)
 
 $(O)/obj/%.o: %.c | $(efadv)
 	@echo "  CC    $<"; mkdir -p $(@D)
@@ -74,6 +74,8 @@ $(O)/softefa.1: docs/softefa.1.in scripts/manual.sh $(O)/softefa
 $(O)/obj/tools/%.o: override CPPFLAGS += -Itools
 $(O)/netbench: $(call objs,tools/netbench/*.c) $(host)
 	$(call link,,-lm)
+$(O)/netcheck: $(call objs,tools/netcheck/*.c) $(host)
+	$(call link)
 $(O)/srd-pingpong $(O)/installed/srd-pingpong: $(O)/obj/tools/srd-pingpong.o $(common) $(O)/libsrd.a
 	$(call link,$(rpath))
 $(O)/srd-bw $(O)/installed/srd-bw: $(call objs,tools/srd-bw/*.c) $(common) $(O)/obj/tools/host/buf.o $(O)/libsrd.a
