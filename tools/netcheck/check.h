@@ -67,7 +67,7 @@ struct check_ctx {
 	const struct check *check;
 	const struct nk_options *opt;
 	int abi;
-	struct host_net *net; /* shared by ranks that are threads; bare: not opened */
+	struct host_net *net; /* shared by ranks that are threads; bare: not open */
 	void *net_ctx;        /* of this rank */
 	int ndev, dev;        /* devices there are; this rank's */
 	struct host_rank *self;
@@ -90,6 +90,16 @@ void check_report(struct check_ctx *ctx, const char *fmt, ...) NCCL_NET_PRINTF(2
 
 /* Fails unless @rc is success. */
 void check_ok(struct check_ctx *ctx, enum nccl_net_result rc, const char *call);
+
+/* ---- life of the plugin: for bare checks; for others the harness does all of it ---- */
+
+void check_load(struct check_ctx *ctx, int abi);
+void check_unload(struct check_ctx *ctx);
+enum nccl_net_result check_init(struct check_ctx *ctx, nccl_net_log_fn log, void **net_ctx);
+void check_finalize(struct check_ctx *ctx, void *net_ctx);
+/* init, devices, the service thread; and their end. */
+void check_begin(struct check_ctx *ctx, nccl_net_log_fn log);
+void check_over(struct check_ctx *ctx);
 
 /* ---- time and chance ---- */
 
@@ -139,6 +149,16 @@ void check_ring(struct check_ctx *ctx, struct check_link *link);
 void check_self(struct check_ctx *ctx, struct check_link *link);
 void check_close(struct check_ctx *ctx, struct check_end *end);
 void check_disconnect(struct check_ctx *ctx, struct check_link *link);
+
+/*
+ * The steps of these, by the calling thread: which must be the service thread when messages
+ * follow. Errors fail.
+ */
+void *check_listen(struct check_ctx *ctx, void *handle);
+/* True when *@comm has been given. */
+bool check_try_connect(struct check_ctx *ctx, void *handle, void **comm);
+bool check_try_accept(struct check_ctx *ctx, void *listen_comm, void **comm);
+void check_close_listen(struct check_ctx *ctx, void *listen_comm);
 
 /* The mhandle. */
 void *check_reg(struct check_ctx *ctx, const struct check_end *end, void *addr, size_t size);

@@ -20,43 +20,48 @@ static void enter(struct check_ctx *ctx, const char *call)
 	host_entering(ctx->self, HOST_SERVICE, call);
 }
 
+void *check_listen(struct check_ctx *ctx, void *handle)
+{
+	void *listen_comm = NULL;
+
+	enter(ctx, "listen");
+	check_ok(ctx, ctx->net->listen(ctx->net, ctx->net_ctx, ctx->dev, handle, &listen_comm),
+		 "listen");
+	check_need(ctx, listen_comm, "expected a listen comm, saw NULL");
+	return listen_comm;
+}
+
+bool check_try_connect(struct check_ctx *ctx, void *handle, void **comm)
+{
+	struct nccl_net_device_handle *dev_comm = NULL;
+
+	enter(ctx, "connect");
+	check_ok(ctx, ctx->net->connect(ctx->net, ctx->net_ctx, ctx->dev, handle, comm, &dev_comm),
+		 "connect");
+	return *comm;
+}
+
+bool check_try_accept(struct check_ctx *ctx, void *listen_comm, void **comm)
+{
+	struct nccl_net_device_handle *dev_comm = NULL;
+
+	enter(ctx, "accept");
+	check_ok(ctx, ctx->net->accept(ctx->net, listen_comm, comm, &dev_comm), "accept");
+	return *comm;
+}
+
+void check_close_listen(struct check_ctx *ctx, void *listen_comm)
+{
+	enter(ctx, "closeListen");
+	check_ok(ctx, ctx->net->close_listen(listen_comm), "closeListen");
+}
+
 static int job_listen(void *arg)
 {
 	struct link_job *j = arg;
-	struct check_ctx *ctx = j->ctx;
 
-	enter(ctx, "listen");
-	check_ok(ctx,
-		 ctx->net->listen(ctx->net, ctx->net_ctx, ctx->dev, j->handle, &j->listen_comm),
-		 "listen");
-	check_need(ctx, j->listen_comm, "expected a listen comm, saw NULL");
+	j->listen_comm = check_listen(j->ctx, j->handle);
 	return 0;
-}
-
-static void try_connect(struct link_job *j)
-{
-	struct nccl_net_device_handle *dev_comm = NULL;
-	struct check_ctx *ctx = j->ctx;
-
-	enter(ctx, "connect");
-	check_ok(ctx,
-		 ctx->net->connect(ctx->net, ctx->net_ctx, ctx->dev, j->handle, &j->link->send.comm,
-				   &dev_comm),
-		 "connect");
-}
-
-static void try_accept(struct link_job *j)
-{
-	struct nccl_net_device_handle *dev_comm = NULL;
-	struct check_ctx *ctx = j->ctx;
-
-	enter(ctx, "accept");
-	check_ok(ctx, ctx->net->accept(ctx->net, j->listen_comm, &j->link->recv.comm, &dev_comm),
-		 "accept");
-	if (!j->link->recv.comm)
-		return;
-	enter(ctx, "closeListen");
-	check_ok(ctx, ctx->net->close_listen(j->listen_comm), "closeListen");
 }
 
 static int job_connect(void *arg)
@@ -66,9 +71,10 @@ static int job_connect(void *arg)
 
 	while (!j->link->send.comm || !j->link->recv.comm) {
 		if (!j->link->send.comm)
-			try_connect(j);
-		if (!j->link->recv.comm)
-			try_accept(j);
+			check_try_connect(j->ctx, j->handle, &j->link->send.comm);
+		if (!j->link->recv.comm &&
+		    check_try_accept(j->ctx, j->listen_comm, &j->link->recv.comm))
+			check_close_listen(j->ctx, j->listen_comm);
 		check_tick(j->ctx, since, "both ends of a connection");
 	}
 	return 0;

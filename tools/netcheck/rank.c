@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "host/log.h"
+#include "rules.h"
 
 /* NCCL serialises init and finalize. */
 static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER;
@@ -30,18 +30,52 @@ static void ctx_init(struct check_ctx *ctx, const struct nk_ranks *ranks, struct
 		ctx->random = ctx->random * 31 + (uint64_t)*at;
 }
 
-static void net_begin(struct check_ctx *ctx)
+void check_load(struct check_ctx *ctx, int abi)
+{
+	host_entering(ctx->self, HOST_MAIN, "dlopen");
+	if (host_net_open(ctx->net, ctx->opt->plugin, abi))
+		check_fail(ctx, "expected a usable table of v%d, saw none", abi);
+	host_entering(ctx->self, HOST_MAIN, NULL);
+}
+
+void check_unload(struct check_ctx *ctx)
+{
+	host_entering(ctx->self, HOST_MAIN, "dlclose");
+	host_net_close(ctx->net);
+	host_entering(ctx->self, HOST_MAIN, NULL);
+}
+
+enum nccl_net_result check_init(struct check_ctx *ctx, nccl_net_log_fn log, void **net_ctx)
 {
 	struct nccl_net_config config = {.traffic_class = NCCL_NET_TRAFFIC_CLASS_NONE};
+	enum nccl_net_result rc;
 
 	pthread_mutex_lock(&life);
 	host_entering(ctx->self, HOST_MAIN, "init");
-	check_ok(ctx, ctx->net->init(ctx->net, &ctx->net_ctx, 1, &config, host_nccl_log, NULL),
-		 "init");
+	rc = ctx->net->init(ctx->net, net_ctx, 1, &config, log, NULL);
+	host_entering(ctx->self, HOST_MAIN, NULL);
+	pthread_mutex_unlock(&life);
+	return rc;
+}
+
+void check_finalize(struct check_ctx *ctx, void *net_ctx)
+{
+	enum nccl_net_result rc;
+
+	pthread_mutex_lock(&life);
+	host_entering(ctx->self, HOST_MAIN, "finalize");
+	rc = ctx->net->finalize(ctx->net, net_ctx);
+	host_entering(ctx->self, HOST_MAIN, NULL);
+	pthread_mutex_unlock(&life);
+	check_ok(ctx, rc, "finalize");
+}
+
+void check_begin(struct check_ctx *ctx, nccl_net_log_fn log)
+{
+	check_ok(ctx, check_init(ctx, log, &ctx->net_ctx), "init");
 	host_entering(ctx->self, HOST_MAIN, "devices");
 	check_ok(ctx, ctx->net->devices(&ctx->ndev), "devices");
 	host_entering(ctx->self, HOST_MAIN, NULL);
-	pthread_mutex_unlock(&life);
 	if (ctx->ndev < 1)
 		check_fail(ctx, "expected a device, saw %d", ctx->ndev);
 	ctx->dev = ctx->self->rank % ctx->ndev;
@@ -49,13 +83,10 @@ static void net_begin(struct check_ctx *ctx)
 		check_skip(ctx, "no thread can be started");
 }
 
-static void net_end(struct check_ctx *ctx)
+void check_over(struct check_ctx *ctx)
 {
 	host_role_stop(&ctx->service);
-	pthread_mutex_lock(&life);
-	host_entering(ctx->self, HOST_MAIN, "finalize");
-	check_ok(ctx, ctx->net->finalize(ctx->net, ctx->net_ctx), "finalize");
-	pthread_mutex_unlock(&life);
+	check_finalize(ctx, ctx->net_ctx);
 }
 
 static void play(struct check_ctx *ctx)
@@ -63,10 +94,12 @@ static void play(struct check_ctx *ctx)
 	bool bare = ctx->check->flags & CHECK_BARE;
 
 	if (!bare)
-		net_begin(ctx);
+		check_begin(ctx, host_nccl_log);
+	/* What the harness saw is no merit of the check. */
+	atomic_store(&ctx->note->expected, 0);
 	ctx->check->run(ctx);
 	if (!bare)
-		net_end(ctx);
+		check_over(ctx);
 	host_entering(ctx->self, HOST_MAIN, "unload and exit handlers of the plugin");
 	atomic_store(&ctx->note->state, CHECK_DONE);
 }
@@ -105,18 +138,6 @@ static void play_one(const struct nk_ranks *ranks, int rank, struct host_net *ne
 	play(&ctx);
 }
 
-/* A file of fault rules that checks write: before libibverbs gives its first command. */
-static void control_init(void)
-{
-	char path[64];
-	int fd = memfd_create("rules", 0);
-
-	if (fd < 0)
-		return;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	setenv("SOFTEFA_CONTROL", path, 1);
-}
-
 /* Why not is said on stderr. */
 static void net_load(const struct nk_ranks *ranks, int rank, struct host_net *net)
 {
@@ -133,7 +154,7 @@ void nk_ranks_play(const struct nk_ranks *ranks, int rank)
 	bool bare = ranks->check->flags & CHECK_BARE;
 
 	if (ranks->check->flags & CHECK_SOFTEFA)
-		control_init();
+		nk_rules_init();
 	if (!bare)
 		net_load(ranks, rank, &net);
 	if (ranks->opt->threads && ranks->nranks > 1)
