@@ -206,8 +206,8 @@ $(O)/bench/srd_calls: bench_level = # its raw loops are compared with what the l
 $(O)/bench/%: tests/bench/%.c $(O)/libsrd.a
 	@echo "  CC    $@"; mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(bench_level) -fno-ipa-icf -o $@ $^ $(rpath) -ldl -lpthread
-bench: all $(call progs,bench) ## measure: instructions per call, latency, bandwidth, idle CPU
-	$(Q)BUILD=$(O) scripts/bench.sh
+bench: all $(call progs,bench) ## measure: instructions per call, latency, bandwidth, idle CPU; PLUGIN=FILE: of another net plugin
+	$(Q)BUILD=$(O) PLUGIN="$(PLUGIN)" scripts/bench.sh
 bench-softefa: all $(call progs,bench) ## softefa next to the machine's limits and libfabric's tcp and shm; ROUNDS=5
 	$(Q)BUILD=$(O) scripts/bench-softefa.sh
 demo: all ## move verified data on software devices, show it

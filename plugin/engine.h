@@ -73,8 +73,8 @@ struct net_engine {
 	uint32_t last_id;
 	struct net_req *todo, **todo_end; /* what waits for credits */
 	int64_t todo_after_ms;            /* and not before that; 0: at once */
-	uint32_t patience; /* tests that may find nothing until the next look around */
-	int64_t stall_look_ms;
+	uint32_t patience;           /* tests that may find nothing until the next look around */
+	int64_t stall_look_ms;       /* not before that */
 	struct net_numbers *numbers; /* for segments, or NULL */
 	bool worn; /* to go with its last user: promises are lost, or rings retired */
 };

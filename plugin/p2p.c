@@ -168,8 +168,7 @@ int net_isend(struct net_send *s, void *data, size_t size, int tag, const struct
 
 /* ---- receive ---- */
 
-/* Slots and requests of receives that are over, oldest first. */
-static __attribute__((noinline)) void reclaim(struct net_recv *r)
+__attribute__((noinline)) void net_reclaim(struct net_recv *r)
 {
 	for (; r->req_first != r->req_next; r->req_first++) {
 		const struct net_req *req = &r->req[r->req_first % NET_MAX_REQS];
@@ -185,7 +184,7 @@ static __attribute__((noinline)) void reclaim(struct net_recv *r)
 static bool has_room(struct net_recv *r, uint32_t n)
 {
 	if (unlikely(r->slots_free < n || r->req_next - r->req_first == NET_MAX_REQS)) {
-		reclaim(r);
+		net_reclaim(r);
 		if (r->slots_free < n || r->req_next - r->req_first == NET_MAX_REQS)
 			return false;
 	}

@@ -48,6 +48,9 @@ static inline struct net_slot *net_slot_of(struct net_recv *r, const struct net_
 /* Tell the peer of the buffers of @req; -EAGAIN: no credits. */
 int net_announce(struct net_recv *r, struct net_req *req);
 
+/* Slots and requests of receives that are over become free, oldest first. Entered. */
+void net_reclaim(struct net_recv *r);
+
 /* All of a buffer is here. */
 void net_slot_filled(struct net_recv *r, struct net_slot *slot);
 

@@ -8,12 +8,29 @@
 #include "p2p.h"
 #include "param.h"
 
-enum { LOOK_MS = 200 };
+enum {
+	LOOK_MS = 200,
+	REST = 100, /* times as long as a look takes pass until the next: there may be many comms */
+};
 
 static const struct net_req *requests(const struct net_comm *c)
 {
 	return c->kind == NET_SEND ? ((const struct net_send *)c)->req
 				   : ((const struct net_recv *)c)->req;
+}
+
+/* A bit per request that may be open: of most comms there is none. */
+static uint64_t in_use(struct net_comm *c)
+{
+	struct net_recv *r = (struct net_recv *)c;
+	uint64_t bits = 0;
+
+	if (c->kind == NET_SEND)
+		return ~((const struct net_send *)c)->free;
+	net_reclaim(r);
+	for (uint32_t i = r->req_first; i != r->req_next; i++)
+		bits |= 1ull << i % NET_MAX_REQS;
+	return bits;
 }
 
 static uint32_t bytes_here(struct net_recv *r, const struct net_req *req)
@@ -26,12 +43,14 @@ static uint32_t bytes_here(struct net_recv *r, const struct net_req *req)
 }
 
 /* A number that changes when anything happens to an open request; 0: there are none. */
-static uint64_t mark_of(const struct net_comm *c)
+static uint64_t mark_of(struct net_comm *c)
 {
 	const struct net_req *req = requests(c);
 	uint64_t mark = 0;
 
-	for (uint64_t i = 0; i < NET_MAX_REQS; i++) {
+	for (uint64_t bits = in_use(c); bits; bits &= bits - 1) {
+		uint64_t i = (uint64_t)__builtin_ctzll(bits);
+
 		if (!req[i].in_use || !req[i].to_come)
 			continue;
 		mark = (mark ^ (i + 1)) * 0x100000001b3 + req[i].to_come;
@@ -91,9 +110,9 @@ void net_stall_look(struct net_engine *e)
 	if (!wait_ms)
 		return;
 	now = net_now_ms();
-	if (now - e->stall_look_ms < LOOK_MS)
+	if (now < e->stall_look_ms)
 		return;
-	e->stall_look_ms = now;
 	for (struct net_comm *c = e->comms; c; c = c->next)
 		look_at(c, now, wait_ms);
+	e->stall_look_ms = now + LOOK_MS + (net_now_ms() - now) * REST;
 }

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# bench.sh: the figures of this build on this machine; never a gate. BUILD=DIR is where things were built.
+# bench.sh: the figures of this build on this machine; never a gate. BUILD=DIR is where things were built;
+# PLUGIN=FILE is another net plugin, with table v11, which is then measured in place of ours, and libsrd is not.
 # Instructions are exact (callgrind, rdma-core included); times are those of softefa, and of a machine that
 # may have other work: each is printed with its median and 99th percentile, or as the best of three.
 set -eu
@@ -8,7 +9,7 @@ export LC_ALL=C
 
 cd "$(dirname "$0")/.."
 build=${BUILD:-build}
-plugin=$build/libnccl-net-efa.so
+plugin=${PLUGIN:-$build/libnccl-net-efa.so}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
@@ -23,8 +24,9 @@ locking() {
 	done
 }
 
-# What happened in the plugin for each function counted_*: calls, instructions and system calls; in all of them together,
-# the locking instructions that ran and the calls of the allocator. (Arcs that cost nothing are of uncounted calls.)
+# What happened in the plugin for each function counted_*: calls, instructions and system calls; what a message takes of
+# its sender and of its receiver; in all of them together, the locking instructions that ran and the calls of the
+# allocator. (Arcs that cost nothing are of uncounted calls.)
 tally() {
 	awk '
 	FILENAME == ARGV[1] { locks[$1, $2]; next }
@@ -41,6 +43,7 @@ tally() {
 		if (!arc && (object, $1) in locks) locked += $3
 		arc = 0
 	}
+	function cost(f) { f = "counted_" f; return calls[f] ? instructions[f] / calls[f] : 0 }
 	END {
 		for (f in calls) {
 			name = substr(f, 9); gsub("_", " ", name); all += calls[f]; sys += syscalls[f]
@@ -48,21 +51,32 @@ tally() {
 		}
 		close("sort")
 		if (!all) exit 1
+		printf "  %-28s %6s %14.1f\n", "isend and its test", "", cost("isend") + cost("completing_test_of_isend")
+		printf "  %-28s %6s %14.1f\n", "irecv and its test", "", cost("irecv") + cost("completing_test_of_irecv")
 		printf "  in these %d calls: %d system calls, %d locking instructions, %d calls of the allocator\n",
 			all, sys, locked, allocs
 	}' "$1" "$dir"/callgrind.*
 }
 
+# instructions BYTES RAILS
 instructions() {
-	local bytes=$1
-
 	rm -f "$dir"/callgrind.*
-	on_softefa 1 valgrind -q --tool=callgrind --trace-children=yes --fair-sched=yes --toggle-collect='counted_*' \
-		--collect-systime=yes --dump-instr=yes --compress-strings=no --compress-pos=no \
-		--callgrind-out-file="$dir/callgrind.%p" "$build/bench/net_calls" "$plugin" "$bytes"
+	NCCL_EFA_RAILS=$2 on_softefa "$2" valgrind -q --tool=callgrind --trace-children=yes --fair-sched=yes \
+		--toggle-collect='counted_*' --collect-systime=yes --dump-instr=yes --compress-strings=no --compress-pos=no \
+		--callgrind-out-file="$dir/callgrind.%p" "$build/bench/net_calls" "$plugin" "$1"
 	locking >"$dir/locks"
-	printf '\n%-30s %6s %14s\n' "Calls of the plugin, $bytes B" calls instructions
+	printf '\n%-30s %6s %14s\n' "Calls, $1 B, rails: $2" calls instructions
 	tally "$dir/locks"
+}
+
+connections() {
+	local rails
+
+	printf '\n%-30s %10s %10s\n' "A connection, its two ends" "us" "bytes"
+	for rails in 1 4; do
+		NCCL_EFA_RAILS=$rails on_softefa "$rails" "$build/bench/net_calls" "$plugin" connect 1000 |
+			awk -v rails=$rails '{ printf "  %-28s %10s %10s\n", "one of 1000, rails: " rails, $1, $2 }'
+	done
 }
 
 # Instructions for each work request and completion, in batches of 1 and 16: the same loop on raw verbs, through
@@ -171,11 +185,12 @@ ring() {
 printf '# %s, %s cores, Linux %s, load %s\n' "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" \
 	"$(uname -r)" "$(cut -d ' ' -f 1 /proc/loadavg)"
 printf '# commit %s, %s\n' "$(git describe --always --dirty 2>/dev/null || echo unknown)" "$(date -u +%F)"
-srd_instructions
-call_times
-rates
-instructions 65536
-instructions 8
+[ -n "${PLUGIN:-}" ] || { srd_instructions; call_times; rates; }
+instructions 8 1
+instructions 65536 1
+instructions 65536 4
+instructions 1048576 4
+connections
 printf '\n%-30s %10s\n' "A process with an idle comm" "% of core"
 printf '  %-28s %10s\n' "over 10 s" "$(on_softefa 1 "$build/bench/net_calls" "$plugin" idle 10)"
 pingpong

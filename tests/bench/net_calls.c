@@ -6,6 +6,9 @@
  *
  * usage: net_calls PLUGIN.so [bytes] [messages]
  *        net_calls PLUGIN.so idle SECONDS    prints what an idle process uses, in % of a core
+ *        net_calls PLUGIN.so connect COMMS   prints what each of that many connections takes, once
+ *                                            there are some: microseconds, and bytes of the two
+ * ends that each process has then
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -32,6 +35,7 @@ enum {
 
 static const struct nccl_net_v11 *net;
 static int sock; /* to the other process */
+static void *ctx;
 static void *send_comm, *recv_comm, *send_mr, *recv_mr;
 static char *send_buf, *recv_buf;
 static int unplanned; /* calls that did not find what they should */
@@ -208,28 +212,51 @@ static void send_counted(size_t bytes)
 
 /* ---- set-up ---- */
 
-static void connect_both(void)
+static void init(void)
 {
-	char mine[NCCL_NET_HANDLE_BYTES] = {0}, theirs[NCCL_NET_HANDLE_BYTES];
 	struct nccl_net_config config = {NCCL_NET_TRAFFIC_CLASS_NONE};
-	struct nccl_net_device_handle *none = NULL;
-	void *ctx = NULL, *listen;
 	int ndev;
 
 	ok(net->init(&ctx, 0, &config, NULL, NULL), "init");
 	ok(net->devices(&ndev), "devices");
 	if (ndev < 1)
 		die("no device", ndev);
-	ok(net->listen(ctx, 0, mine, &listen), "listen");
-	if (send(sock, mine, sizeof(mine), 0) != sizeof(mine) ||
-	    recv(sock, theirs, sizeof(theirs), MSG_WAITALL) != sizeof(theirs))
-		die("exchange of handles", errno);
-	while (!send_comm || !recv_comm) {
-		if (!send_comm)
-			ok(net->connect(ctx, 0, theirs, &send_comm, &none), "connect");
-		if (!recv_comm)
-			ok(net->accept(listen, &recv_comm, &none), "accept");
+}
+
+struct ends {
+	char mine[NCCL_NET_HANDLE_BYTES], theirs[NCCL_NET_HANDLE_BYTES];
+	void *listen, *to, *from;
+};
+
+/* @n connections to the other process and as many from it, all pending at once. */
+static void connect_all(struct ends *e, int n)
+{
+	struct nccl_net_device_handle *none = NULL;
+	int left = 2 * n;
+
+	for (int i = 0; i < n; i++) {
+		memset(&e[i], 0, sizeof(e[i]));
+		ok(net->listen(ctx, 0, e[i].mine, &e[i].listen), "listen");
+		if (send(sock, e[i].mine, sizeof(e[i].mine), 0) != sizeof(e[i].mine))
+			die("send of a handle", errno);
 	}
+	for (int i = 0; i < n; i++)
+		if (recv(sock, e[i].theirs, sizeof(e[i].theirs), MSG_WAITALL) !=
+		    sizeof(e[i].theirs))
+			die("receive of a handle", errno);
+	while (left)
+		for (int i = 0; i < n; i++) {
+			if (!e[i].to) {
+				ok(net->connect(ctx, 0, e[i].theirs, &e[i].to, &none), "connect");
+				left -= e[i].to != NULL;
+			}
+			if (!e[i].from) {
+				ok(net->accept(e[i].listen, &e[i].from, &none), "accept");
+				left -= e[i].from != NULL;
+			}
+		}
+	for (int i = 0; i < n; i++)
+		ok(net->close_listen(e[i].listen), "closeListen");
 }
 
 static void make_buffers(size_t bytes)
@@ -290,18 +317,67 @@ static void idle(int seconds, int receiver)
 	fflush(stdout);
 }
 
+static double seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static double resident_bytes(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	long size, resident;
+
+	if (!f || fscanf(f, "%ld %ld", &size, &resident) != 2)
+		die("/proc/self/statm", errno);
+	fclose(f);
+	return (double)resident * (double)sysconf(_SC_PAGESIZE);
+}
+
+/* The first ones make what all share. */
+static void count_connections(int n, int receiver)
+{
+	enum { AT_ONCE = 100 };
+	struct ends e[AT_ONCE];
+	double start, bytes;
+
+	connect_all(e, AT_ONCE);
+	start = seconds();
+	bytes = resident_bytes();
+	for (int i = 0; i < n; i += AT_ONCE)
+		connect_all(e, n - i < AT_ONCE ? n - i : AT_ONCE);
+	/* Of the two processes, each has an end of 2 * n. */
+	if (!receiver)
+		printf("%.1f %.0f\n", (seconds() - start) / n / 2 * 1e6,
+		       (resident_bytes() - bytes) / n);
+	fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
+	int is_connect = argc > 3 && strcmp(argv[2], "connect") == 0;
 	int is_idle = argc > 3 && strcmp(argv[2], "idle") == 0;
 	size_t bytes = argc > 2 && !is_idle ? strtoul(argv[2], NULL, 0) : 65536;
 	int messages = argc > 3 && !is_idle ? atoi(argv[3]) : 20, receiver;
+	struct ends first;
 	void *dl = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
 
 	net = dl ? dlsym(dl, "ncclNetPlugin_v11") : NULL;
 	if (!net)
 		die(argc > 1 ? dlerror() : "usage: net_calls PLUGIN.so [bytes] [messages]", 0);
 	receiver = start_peer(argv);
-	connect_both();
+	init();
+	if (is_connect) {
+		count_connections(atoi(argv[3]), receiver);
+		if (!receiver)
+			wait(NULL);
+		return 0;
+	}
+	connect_all(&first, 1);
+	send_comm = first.to;
+	recv_comm = first.from;
 	make_buffers(bytes);
 	for (int i = 0; i < WARM_UP; i++)
 		receiver ? receive(bytes) : send_one(bytes);
