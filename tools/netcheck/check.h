@@ -42,7 +42,7 @@ struct check {
 
 /* All checks of a file; the last has no id. The list of these is in table.c. */
 extern const struct check load_checks[], props_checks[], conn_checks[], reg_checks[], data_checks[],
-	scale_checks[], close_checks[], fail_checks[];
+	group_checks[], loop_checks[], scale_checks[], close_checks[], fail_checks[];
 
 /* What a rank tells the runner. */
 enum check_state {

@@ -240,8 +240,6 @@ static enum nccl_net_result send_post(struct comm *c, char *data, size_t size, s
 	c->waits_ns = 0;
 	if (q->busy)
 		return send_progress(c) ? NCCL_NET_OK : NCCL_NET_REMOTE_ERROR;
-	if (fault_is("slots-error") && c->posted - c->moved >= 8)
-		return NCCL_NET_INTERNAL_ERROR;
 	o = &c->offer[c->used % SLOTS];
 	len = size < o->cap[p] ? size : (size_t)o->cap[p];
 	*q = (struct request){.comm = c, .busy = true, .n = 1, .born_ns = now_ns()};
@@ -438,8 +436,10 @@ static enum nccl_net_result recv_post(struct comm *c, int n, void **data, const 
 		return NCCL_NET_OK;
 	if (!fault_is("keep-request"))
 		*request = NULL;
+	if (time_wrong(c, NULL))
+		return NCCL_NET_REMOTE_ERROR;
 	/* What came before a sender left is still to be had. */
-	if (q->busy)
+	if (q->busy || (fault_is("few-slots") && c->posted - c->moved >= 4))
 		return recv_progress(c) ? NCCL_NET_OK : NCCL_NET_REMOTE_ERROR;
 	*q = (struct request){.comm = c, .busy = true, .n = n, .born_ns = now_ns()};
 	for (int p = 0; p < n; p++) {
