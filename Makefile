@@ -219,7 +219,7 @@ check-peers: all $(call progs,peers) $(filter %/core_%,$(call progs,integration)
 	$(Q)BUILD=$(O) scripts/peers.sh $(PEERS)
 lint: ## shellcheck, clang-format
 	$(Q)shellcheck -x scripts/*.sh scripts/*/*.sh .ci/run
-	$(Q)clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
+	$(Q)clang-format --dry-run -Werror $$(git ls-files '*.c' '*.cc' '*.h')
 pre-push: lint ## what a push must pass: lint, check without warnings, check under sanitizers
 	$(Q)$(MAKE) WERROR=-Werror O=build-werror check
 	$(Q)$(MAKE) WERROR=-Werror SAN=address,undefined check
