@@ -216,7 +216,10 @@ struct check_lane {
 	uint64_t serial; /* messages passed */
 };
 
+/* In the ring of all ranks. */
 void check_lane_open(struct check_ctx *ctx, struct check_lane *lane, size_t bytes);
+/* On a link that there is. */
+void check_lane_bufs(struct check_ctx *ctx, struct check_lane *lane, size_t bytes);
 /* Expects success of all calls and that nobody wrote beside the buffers. */
 void check_lane_close(struct check_ctx *ctx, struct check_lane *lane);
 /*

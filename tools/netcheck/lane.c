@@ -101,14 +101,19 @@ int check_finish(struct check_ctx *ctx, const struct check_end *end, void *reque
 
 /* ---- lanes ---- */
 
-void check_lane_open(struct check_ctx *ctx, struct check_lane *lane, size_t bytes)
+void check_lane_bufs(struct check_ctx *ctx, struct check_lane *lane, size_t bytes)
 {
-	memset(lane, 0, sizeof(*lane));
-	check_ring(ctx, &lane->link);
+	lane->serial = 0;
 	check_buf_init(ctx, &lane->out, bytes);
 	check_buf_init(ctx, &lane->in, bytes);
 	lane->out_mh = check_reg(ctx, &lane->link.send, lane->out.addr, bytes);
 	lane->in_mh = check_reg(ctx, &lane->link.recv, lane->in.addr, bytes);
+}
+
+void check_lane_open(struct check_ctx *ctx, struct check_lane *lane, size_t bytes)
+{
+	check_ring(ctx, &lane->link);
+	check_lane_bufs(ctx, lane, bytes);
 }
 
 void check_lane_close(struct check_ctx *ctx, struct check_lane *lane)
