@@ -107,6 +107,8 @@ $(O)/integration/plugin_lean: rpath += $(patsubst %,-Wl$(comma)--export-dynamic-
 netbench_subjects := $(O)/netbench $(patsubst %,$(O)/plugins/%.so,tcpnet tcpnet-v9 nullnet) \
 	$(O)/softefa $(O)/libsoftefa.so $(O)/libnccl-net-efa.so
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netbench*.c)): | $(netbench_subjects)
+$(O)/integration/config_run: | $(O)/libnccl-net-efa.so $(O)/libsrd.so
+$(O)/integration/config_check: | $(O)/netbench $(O)/plugins/tcpnet.so
 $(O)/integration/tools_info: | $(O)/srd-info $(O)/softefa $(O)/libsoftefa.so $(O)/libsrd.so $(O)/libnccl-net-efa.so \
 	$(O)/cuda/libcuda.so.1
 # As a user would: by the public headers and the library.
@@ -120,6 +122,9 @@ $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/plugin*.c)): | $(O)/lib
 $(O)/unit/tools_payload: $(O)/obj/tools/netbench/reduce.o
 $(O)/unit/tools_content: $(O)/obj/tools/srd-bw/content.o
 $(O)/fuzz/tools_bw: $(patsubst %,$(O)/obj/tools/srd-bw/%.o,wire plan)
+# Where the plugin's topology files are compared, and written.
+$(O)/obj/tests/unit/plugin_topo_xml.o: override CPPFLAGS += -DTOPO_FILES='"$(CURDIR)/nccl-tests-config/topo"'
+$(O)/obj/tests/integration/config_%.o: override CPPFLAGS += -DCONFIG='"$(CURDIR)/nccl-tests-config"'
 $(O)/obj/tests/lib/%.o: override CPPFLAGS += -DFIXTURES='"$(CURDIR)/tests/fixtures"'
 # For tests only; softefa.a is the adapter without what stands before the C library.
 $(O)/test/lib.a: $(call objs,tests/lib/*.c) $(host)
@@ -198,6 +203,9 @@ check-install: all $(O)/installed/libsrd.so $(O)/installed/libnccl-net-efa.so $(
 		SRD_RDMA_CORE=$(firstword $(wildcard $(abspath $(RDMA_CORE))/lib $(abspath $(RDMA_CORE))/lib64)) \
 		scripts/check-install.sh O=$(O)
 
+topology: $(O)/unit/plugin_topo_xml ## write nccl-tests-config/topo anew, as the plugin writes it on tests/fixtures
+	$(Q)TOPO_WRITE=1 $< --filter 'topo_xml/files*'
+
 # A goal that tests fetches what is missing; plain make only says so.
 $(efadv): | $(if $(filter demo check% conformance bench% %fuzz %stress,$(MAKECMDGOALS)),deps)
 	@test -e $@ || { echo "$@ is missing: run make deps, or set RDMA_CORE to an rdma-core >= 59"; exit 1; }
@@ -218,7 +226,7 @@ check-peers: all $(call progs,peers) $(filter %/core_%,$(call progs,integration)
 	$(Q)scripts/deps.sh peers
 	$(Q)BUILD=$(O) scripts/peers.sh $(PEERS)
 lint: ## shellcheck, clang-format
-	$(Q)shellcheck -x scripts/*.sh scripts/*/*.sh .ci/run
+	$(Q)shellcheck -x scripts/*.sh scripts/*/*.sh .ci/run nccl-tests-config/*.sh nccl-tests-config/*/*.sh nccl-tests-config/slurm/*.sbatch
 	$(Q)clang-format --dry-run -Werror $$(git ls-files '*.c' '*.cc' '*.h')
 pre-push: lint ## what a push must pass: lint, check without warnings, check under sanitizers
 	$(Q)$(MAKE) WERROR=-Werror O=build-werror check
@@ -251,5 +259,5 @@ help: ## list the targets
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
 .PHONY: all bench bench-softefa check check-layers check-exports check-headers check-gpu check-manual check-docs check-install conformance \
 	install stress run-stress fuzz run-fuzz demo deps \
-	check-peers lint pre-push clean help
+	check-peers lint pre-push clean help topology
 .SECONDARY:

@@ -17,7 +17,7 @@ obj=$deps/rdma-core-obj
 given=${RDMA_CORE:-}
 [ "$(readlink -m "$given")" != "$deps/rdma-core" ] || given=
 
-packages=(gcc g++ libc6-dev make pkgconf cmake ninja-build python3 libnl-3-dev libnl-route-3-dev
+packages=(gcc g++ libc6-dev make pkgconf cmake ninja-build python3 python3-yaml libnl-3-dev libnl-route-3-dev
 	libcriterion-dev clang libclang-rt-dev clang-format shellcheck mandoc valgrind strace iproute2 perftest)
 
 say() { echo "deps: $*"; }

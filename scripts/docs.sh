@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# docs.sh: do README.md, docs/srd.7, docs/efa-python-map.md, docs/compare.md and tests/README.md agree with the code? Says where not, and
-# exits 1 then.
+# docs.sh: do README.md, docs/srd.7, docs/efa-python-map.md, docs/getting-started.md, docs/compare.md and tests/README.md agree with the
+# code? Says where not, and exits 1 then.
 # shellcheck disable=SC2016  # backticks are Markdown's
 # RDMA_CORE=PREFIX has the headers of libibverbs; CC compiles what the map says of structures.
 set -eu
@@ -64,6 +64,16 @@ grep -oE '`[^`]+`' $map |
 ${CC:-cc} -Iinclude -isystem "$rdma_core/include" -fsyntax-only "${TMPDIR:-/tmp}/docs-$$.c" ||
 	fail "$map names members that do not exist"
 rm -f "${TMPDIR:-/tmp}/docs-$$.c"
+
+# ---- getting-started.md quotes messages of the plugin as they are: numbers of the quotations may be any
+guide=docs/getting-started.md
+# all strings, those that are joined by the compiler in one piece, and what printf puts in as a blank
+strings=$(cat plugin/*.c core/*.c | tr -d '\n' | sed -E 's/"[[:space:]]*(PRIu64|SECURITY_GROUP)?[[:space:]]*"//g; s/%[0-9.l*]*z?[a-z]/0/g')
+while read -r quote; do
+	grep -qF "$(sed -E 's/\b[0-9]+\b/0/g' <<<"$quote")" <<<"$(sed -E 's/\b[0-9]+\b/0/g' <<<"$strings")" ||
+		fail "$guide: the plugin never says: $quote"
+done < <(sed -n '/^## Symptoms/,$p' $guide | grep -oE '^\|.*\|.*\|$' | cut -d'|' -f2 | grep -oE '`[^`]+`' | tr -d '`' |
+	grep -E '^NET/EFA: |^(remote un|RLIMIT|no RDMA device|Are the files|lets NCCL|all ranks must|sysfs does|the peer has|this is no|memory cannot|RDMA read)')
 
 # ---- tests/README.md and docs/compare.md name tests and files that exist, and have something to say in each row
 reports=tests/README.md

@@ -428,3 +428,54 @@ Test(topo_xml, full_disk_is_an_error)
 	cr_assert(eq(int, net_topo_write(&topo, out), -EIO));
 	fclose(out);
 }
+
+/* ---- nccl-tests-config/topo ---- */
+
+/* The types that have a file there; their CPUs, as NCCL counts them, are known from EC2's pages. */
+struct type {
+	char name[24], fixture[12];
+	unsigned gbps;
+	struct net_topo_cpu cpu;
+};
+
+ParameterizedTestParameters(topo_xml, files_of_the_configuration_are_what_it_writes)
+{
+	static struct type types[] = {
+		{"p4d.24xlarge", "p4d", 100, {"x86_64", "GenuineIntel", 6, 85}},
+		{"p4de.24xlarge", "p4d", 100, {"x86_64", "GenuineIntel", 6, 85}},
+		{"p5.48xlarge", "p5", 100, {"x86_64", "AuthenticAMD", 175, 1}},
+		{"p5e.48xlarge", "p5", 100, {"x86_64", "AuthenticAMD", 175, 1}},
+		{"p5en.48xlarge", "p5en", 200, {"x86_64", "GenuineIntel", 6, 143}},
+		{"p6-b200.48xlarge", "p6-b200", 400, {"x86_64", "GenuineIntel", 6, 207}},
+		{"p6-b300.48xlarge", "p6-b300", 400, {"x86_64", "GenuineIntel", 6, 207}},
+		{"g5.48xlarge", "g5", 100, {"x86_64", "AuthenticAMD", 143, 49}},
+		{"g6e.48xlarge", "g6e", 100, {"x86_64", "AuthenticAMD", 175, 1}},
+	};
+
+	return cr_make_param_array(struct type, types, sizeof(types) / sizeof(types[0]));
+}
+
+/* With TOPO_WRITE in the environment the files are written: make topology. */
+ParameterizedTest(struct type *type, topo_xml, files_of_the_configuration_are_what_it_writes)
+{
+	static char file[sizeof(xml)];
+	bool write = getenv("TOPO_WRITE") != NULL;
+	char path[256];
+	FILE *f;
+
+	tree_make(&tree, type->fixture);
+	tree_write(&tree, "devices/virtual/dmi/id/product_name", type->name);
+	look(type->name, type->gbps);
+	topo.cpu = type->cpu;
+	read_xml();
+	snprintf(path, sizeof(path), TOPO_FILES "/%s.xml", type->name);
+	f = fopen(path, write ? "w" : "r");
+	need(f, "%s: %s", path, strerror(errno));
+	if (write) {
+		need(fputs(xml, f) >= 0 && fclose(f) == 0, "%s: %s", path, strerror(errno));
+		return;
+	}
+	need(fread(file, 1, sizeof(file) - 1, f) > 0, "%s is empty", path);
+	fclose(f);
+	same(file, xml);
+}
