@@ -176,6 +176,9 @@ void check_buf_intact(struct check_ctx *ctx, const struct host_guard *buf, const
 /* Expects so, and frees it. */
 void check_buf_fini(struct check_ctx *ctx, struct host_guard *buf, const char *what);
 
+/* Ordinary pages, at @at if that is not NULL; for munmap(). */
+char *check_pages(struct check_ctx *ctx, void *at, size_t bytes);
+
 /* ---- data: made by the body's thread ---- */
 
 /* What NCCL leaves in request slots and *done: plugins must write them. */
@@ -204,6 +207,12 @@ void *check_send(struct check_ctx *ctx, const struct check_end *end, void *addr,
 		 void *mhandle);
 void *check_recv(struct check_ctx *ctx, const struct check_end *end, void *addr, size_t size,
 		 void *mhandle);
+/* Whatever @request has become, errors are welcome: NULL when it is no more. The result of test. */
+enum nccl_net_result check_test_anyway(struct check_ctx *ctx, void **request);
+/* The same for a send that may be refused: the request or NULL. */
+void *check_isend_anyway(struct check_ctx *ctx, const struct check_end *end, void *addr,
+			 size_t size, void *mhandle);
+
 /* Again until it is done: the size of a receive, 0 for a send. */
 int check_finish(struct check_ctx *ctx, const struct check_end *end, void *request);
 

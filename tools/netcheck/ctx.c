@@ -183,3 +183,15 @@ void check_buf_fini(struct check_ctx *ctx, struct host_guard *buf, const char *w
 	check_buf_intact(ctx, buf, what);
 	host_guard_fini(buf);
 }
+
+char *check_pages(struct check_ctx *ctx, void *at, size_t bytes)
+{
+	int fixed = at ? MAP_FIXED_NOREPLACE : 0;
+	char *map = mmap(at, bytes, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
+
+	if (map == MAP_FAILED || (at && map != at))
+		check_skip(ctx, "no %zu bytes of memory%s", bytes,
+			   at ? " where some had been before" : "");
+	return map;
+}

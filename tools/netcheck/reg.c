@@ -18,19 +18,6 @@ static int ptr_support(struct check_ctx *ctx)
 	return p.ptr_support;
 }
 
-/* Ordinary memory, at @at if that is not NULL. */
-static char *pages_map(struct check_ctx *ctx, void *at, size_t bytes)
-{
-	int fixed = at ? MAP_FIXED_NOREPLACE : 0;
-	char *map = mmap(at, bytes, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
-
-	if (map == MAP_FAILED || (at && map != at))
-		check_skip(ctx, "no %zu bytes of memory%s", bytes,
-			   at ? " where some had been before" : "");
-	return map;
-}
-
 /* ---- C40 ---- */
 
 enum { RANGES = 64, COMMS = 4 };
@@ -61,7 +48,7 @@ static void any_range(struct check_ctx *ctx)
 {
 	const size_t large = check_scale(ctx, 8, 64) << 20;
 	struct check_link link[COMMS];
-	char *map = pages_map(ctx, NULL, large + PAGE);
+	char *map = check_pages(ctx, NULL, large + PAGE);
 
 	for (int i = 0; i < COMMS; i++)
 		check_self(ctx, &link[i]);
@@ -134,6 +121,7 @@ static int churn_job(void *arg)
 			 "regMr");
 		host_entering(c->ctx->self, HOST_SERVICE, "deregMr");
 		check_ok(c->ctx, net->dereg_mr(comm, mh), "deregMr");
+		check_sleep_ms(1); /* the traffic is to go on */
 	}
 	return 0;
 }
@@ -145,9 +133,9 @@ static void during_traffic(struct check_ctx *ctx)
 
 	check_lane_open(ctx, &lane, 30000);
 	c.lane = &lane;
-	c.map = pages_map(ctx, NULL, c.bytes);
+	c.map = check_pages(ctx, NULL, c.bytes);
 	host_role_post(&ctx->service, churn_job, &c);
-	for (uint64_t i = check_scale(ctx, 200, 20000); i; i--)
+	for (uint64_t i = check_scale(ctx, 60, 20000); i; i--)
 		check_lane_pass(ctx, &lane, i * 7919 % 30001);
 	atomic_store(&c.stop, true);
 	host_role_wait(&ctx->service);
@@ -169,7 +157,7 @@ static void same_address(struct check_ctx *ctx)
 	check_dereg(ctx, &lane.link.recv, lane.in_mh);
 	guard = lane.in;
 	for (int i = 0; i < 5; i++) {
-		at = pages_map(ctx, at, 9 * PAGE);
+		at = check_pages(ctx, at, 9 * PAGE);
 		/* For check_lane_pass(), which knows nothing of that. */
 		lane.in = (struct host_guard){.addr = at, .size = 8 * PAGE};
 		lane.in_mh = check_reg(ctx, &lane.link.recv, at, 8 * PAGE);
@@ -224,7 +212,7 @@ static void wrong_type(struct check_ctx *ctx)
 	const int types[] = {NCCL_NET_PTR_CUDA, 0, 1 << 10};
 	bool cuda = ptr_support(ctx) & NCCL_NET_PTR_CUDA;
 	struct check_link link;
-	char *map = pages_map(ctx, NULL, PAGE);
+	char *map = check_pages(ctx, NULL, PAGE);
 
 	check_self(ctx, &link);
 	for (int i = cuda; i < 3; i++) {
@@ -240,24 +228,13 @@ static void wrong_type(struct check_ctx *ctx)
 
 /* ---- C46 ---- */
 
-/* Whatever a request has become: errors are welcome. */
-static void test_anyway(struct check_ctx *ctx, void **request)
-{
-	int done = 0, sizes[NCCL_NET_TEST_SIZES] = {0};
-
-	host_entering(ctx->self, HOST_PROGRESS, "test");
-	if (*request && (ctx->net->test(*request, &done, sizes) || done))
-		*request = NULL;
-}
-
 static void dereg_in_flight(struct check_ctx *ctx)
 {
 	enum { BYTES = 64 * PAGE };
-	void *send = NULL, *recv, *stale = CHECK_STALE_REQUEST;
+	void *send = NULL, *recv;
 	const char *written;
 	struct check_lane lane;
 	uint64_t since;
-	bool refused = false;
 
 	check_lane_open(ctx, &lane, BYTES);
 	recv = check_recv(ctx, &lane.link.recv, lane.in.addr, BYTES, lane.in_mh);
@@ -266,13 +243,11 @@ static void dereg_in_flight(struct check_ctx *ctx)
 	memset(lane.in.addr, 0x22, BYTES);
 	since = host_now_ns();
 	while (host_now_ns() - since < check_scale(ctx, 200, 2000) * 1000000) {
-		if (!send && !refused) {
-			refused = ctx->net->isend(ctx->net, lane.link.send.comm, lane.out.addr,
-						  BYTES, 0, lane.out_mh, NULL, &stale);
-			send = refused ? NULL : stale;
-		}
-		test_anyway(ctx, &send);
-		test_anyway(ctx, &recv);
+		if (!send)
+			send = check_isend_anyway(ctx, &lane.link.send, lane.out.addr, BYTES,
+						  lane.out_mh);
+		check_test_anyway(ctx, &send);
+		check_test_anyway(ctx, &recv);
 		check_tick(ctx, since, "the end of a pause");
 	}
 	written = host_guard_differs(lane.in.addr, 0x22, BYTES);
