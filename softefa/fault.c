@@ -196,6 +196,13 @@ uint8_t se_fault_status_rule(uint32_t dev, uint16_t qpn, uint8_t op)
 	return r ? (uint8_t)r->value : 0;
 }
 
+uint8_t se_fault_unheard_rule(uint32_t dev, uint16_t qpn, uint8_t op)
+{
+	const struct se_rule *r = event(SE_FAULT_UNHEARD, dev, qpn, op);
+
+	return r ? (uint8_t)r->value : 0;
+}
+
 int se_fault_event_rule(uint32_t dev, uint16_t qpn, uint8_t op)
 {
 	const struct se_rule *r = event(SE_FAULT_EVENT, dev, qpn, op);

@@ -35,6 +35,7 @@ static inline bool se_fault_any(enum se_fault fault)
 
 /* What follows is called by the wrappers below. */
 uint8_t se_fault_status_rule(uint32_t dev, uint16_t qpn, uint8_t op);
+uint8_t se_fault_unheard_rule(uint32_t dev, uint16_t qpn, uint8_t op);
 int se_fault_event_rule(uint32_t dev, uint16_t qpn, uint8_t op);
 uint64_t se_fault_leave_rule(uint32_t dev, uint16_t qpn, uint8_t op, uint32_t len);
 bool se_fault_holds_rule(enum se_fault fault, uint32_t dev, uint16_t qpn);
@@ -48,6 +49,12 @@ void se_fault_die(uint64_t now_us);
 static inline uint8_t se_fault_status(uint32_t dev, uint16_t qpn, uint8_t op)
 {
 	return se_fault_any(SE_FAULT_STATUS) ? se_fault_status_rule(dev, qpn, op) : 0;
+}
+
+/* The status with which a request must end that was carried out, or 0. */
+static inline uint8_t se_fault_unheard(uint32_t dev, uint16_t qpn, uint8_t op)
+{
+	return se_fault_any(SE_FAULT_UNHEARD) ? se_fault_unheard_rule(dev, qpn, op) : 0;
 }
 
 /* The event that a request raises that would go out now, by its place among the words, or -1. */

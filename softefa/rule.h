@@ -56,6 +56,8 @@ enum se_rule_key {
 #define SE_FAULTS(X) \
 	X(STATUS, "status", "CODE", 1, 255, SE_KEYS_EVENT | SE_KEYS_QP, \
 	  "a request ends with this completion status; nothing is moved") \
+	X(UNHEARD, "unheard", "CODE", 1, 255, SE_KEYS_EVENT | SE_KEYS_QP, \
+	  "a request is carried out and ends with this completion status: its answer is lost") \
 	X(DELAY, "delay", "US", 0, 60000000, SE_KEYS_EVENT | SE_KEYS_QP | 1u << SE_KEY_jitter, \
 	  "a request leaves so much later") \
 	X(RATE, "rate", "MBPS", 1, 1000000, SE_KEYS_WHERE, \

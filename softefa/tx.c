@@ -124,6 +124,8 @@ void se_tx_complete(struct se_tx *tx, enum se_status status)
 	struct se_cq *cq = tx->qp->send_cq;
 
 	se_move_cancel(&tx->move);
+	if (status == SE_OK)
+		status = se_fault_unheard(tx->msg.src_dev, tx->qp->qpn, tx->msg.op);
 	tx->status = (uint8_t)status;
 	if (status)
 		se_log(SE_LOG_ALL, "qp %u: request %u ends with status %d", tx->qp->qpn,

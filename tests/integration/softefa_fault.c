@@ -54,6 +54,21 @@ Test(softefa_fault, third_write_ends_with_the_status_and_moves_nothing)
 	duo_fini(&d);
 }
 
+Test(softefa_fault, unheard_answer_is_one_of_a_request_that_was_carried_out)
+{
+	struct duo d;
+
+	init(&d, NULL, &(struct node_attr){0});
+	faults_set(&d.a.dev, "unheard 13 op=write nth=3");
+	for (unsigned i = 1; i <= 5; i++) {
+		node_fill(d.a.buf, LEN, i);
+		cr_assert(eq(int, run(&d, RAW_WRITE, LEN).status, i == 3 ? 13 : 0), "%u", i);
+		cr_assert(node_filled(d.b.buf, LEN, i));
+		cr_assert(zero(int, run(&d, RAW_READ, LEN).status), "reads do not count");
+	}
+	duo_fini(&d);
+}
+
 Test(softefa_fault, status_can_be_any_code_and_by_setting)
 {
 	struct duo d;
