@@ -14,6 +14,7 @@
 #include "message.h"
 #include "mover.h"
 #include "param.h"
+#include "segment.h"
 
 enum { RINGS_RETIRED_MAX = 128 }; /* 16 KiB each */
 
@@ -75,7 +76,7 @@ static int meet(struct net_comm *c, int i, const union ibv_gid *gid, uint32_t qp
 /* When it is known how many rails there are. */
 static void allow_failover(struct net_comm *c)
 {
-	c->failover = net_param()->failover && c->nrails > 1 && c->engine->mode != PROTO_SEND;
+	c->failover = net_param()->failover && c->nrails > 1;
 }
 
 int net_send_open(struct net_engine *e, uint32_t conn_id, const struct proto_handle *peer,
@@ -98,6 +99,8 @@ int net_send_open(struct net_engine *e, uint32_t conn_id, const struct proto_han
 		rc = net_engine_add(e, &s->c);
 	if (!rc && e->mode == PROTO_READ)
 		rc = net_block_get(&e->mirrors, &s->notes);
+	if (!rc && e->mode == PROTO_SEND)
+		rc = net_segment_open_send(s);
 	for (int i = 0; i < nrails && !rc; i++) {
 		union ibv_gid gid = proto_handle_gid(peer, i);
 
@@ -159,6 +162,8 @@ static int recv_setup(struct net_engine *e, struct net_recv *r, const struct pro
 		rc = net_engine_add(e, &r->c);
 	if (!rc && e->mode == PROTO_READ)
 		rc = net_block_get(&e->mirrors, &r->notes);
+	if (!rc && e->mode == PROTO_SEND)
+		rc = net_segment_open_recv(r);
 	if (!rc)
 		prepare_lines(r, req);
 	allow_failover(&r->c);
@@ -173,6 +178,7 @@ int net_recv_open(struct net_engine *e, const struct proto_req *req, struct net_
 	if (!r) {
 		net_owner_enter(&e->owner);
 		e->imm_free += NET_RECV_RESERVE;
+		e->segments_free += NET_RECV_RESERVE;
 		net_owner_leave(&e->owner);
 		return -ENOMEM;
 	}
@@ -187,7 +193,7 @@ int net_recv_open(struct net_engine *e, const struct proto_req *req, struct net_
 		r->req[i].comm = &r->c;
 	net_owner_enter(&e->owner);
 	link_in(e, &r->c);
-	r->reserve = NET_RECV_RESERVE;
+	r->reserve = r->own = NET_RECV_RESERVE;
 	rc = recv_setup(e, r, req);
 	if (rc)
 		net_comm_free(&r->c);
@@ -273,6 +279,8 @@ static bool aborted(const struct net_comm *c)
 static void recv_fini(struct net_engine *e, struct net_recv *r)
 {
 	e->imm_free += r->reserve;
+	e->segments_free += r->own;
+	free(r->window);
 	if (r->mirror)
 		net_block_put(&e->mirrors, r->mirror);
 	if (r->notes)
@@ -286,6 +294,7 @@ static void recv_fini(struct net_engine *e, struct net_recv *r)
  */
 static void send_fini(struct net_engine *e, const struct net_send *s)
 {
+	free(s->flight);
 	if (s->notes)
 		net_block_put(&e->mirrors, s->notes);
 	if (s->ring && ++e->rings_retired == RINGS_RETIRED_MAX)
@@ -322,6 +331,10 @@ void net_comm_close(struct net_comm *c)
 	if (aborted(c)) {
 		e->worn = true;
 		net_message_over(c);
+	} else if (recv) {
+		/* Nothing is asked for: what was granted will not be used. */
+		((struct net_recv *)c)->own +=
+			((struct net_recv *)c)->granted - ((struct net_recv *)c)->arrived;
 	}
 	if (!c->under_way)
 		net_comm_free(c);

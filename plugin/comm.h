@@ -16,7 +16,9 @@ enum net_comm_kind { NET_SEND, NET_RECV };
 
 #define NET_NO_ID UINT32_MAX
 
+struct net_flight;
 struct net_mover;
+struct net_window;
 
 /* First member of both kinds. */
 struct net_comm {
@@ -37,7 +39,7 @@ struct net_comm {
 	int64_t marked_ms;
 	bool stall_said;
 	int nrails;
-	bool failover; /* more than one rail, and data by RDMA */
+	bool failover; /* more than one rail */
 	uint8_t dead;  /* a bit per rail that is out */
 	int nalive;
 	struct srd_peer peer[NET_MAX_RAILS]; /* where it writes: to data or control queue pairs */
@@ -75,10 +77,16 @@ enum {
 	/* of buffer number wr_id >> WR_BUF_SHIFT: */
 	WR_READ = 4, /* a piece is here; data */
 	WR_FIN = 5,  /* the sender knows that all of it was read; control */
+	/* whose number is, as far as it fits, in the 8 bits that no address has: */
+	WR_SEGMENT = 6, /* a segment is there; data */
 	WR_KIND = 7,
+	WR_CTRL = 1, /* the bit of those of the control queue pair */
 	WR_BUF_SHIFT = 3,
 	WR_BITS = 63, /* of all of these */
+	WR_SEGMENT_SHIFT = 56,
 };
+
+#define WR_ADDRESS (((uint64_t)1 << WR_SEGMENT_SHIFT) - 1 - WR_BITS)
 
 struct net_send {
 	struct net_comm c;
@@ -92,6 +100,11 @@ struct net_send {
 	struct net_block *notes; /* one line per request, or NULL: not needed */
 	uint64_t scratch_addr;   /* at the peer */
 	uint32_t scratch_rkey[NET_MAX_RAILS];
+	/* segment.c: segments that may be sent, and were, since the beginning; who waits for more
+	 */
+	uint32_t granted, sent;
+	struct net_flight *flight; /* one per request, or NULL */
+	struct net_req *waiting, *last_waiting;
 	uint64_t free; /* a bit per request */
 	struct net_req req[NET_MAX_REQS];
 	struct proto_cts line[NET_MAX_REQS]; /* what it goes by, for failover */
@@ -106,6 +119,7 @@ struct net_slot {
 	uint8_t req;   /* whose buffer it is */
 	uint8_t got;   /* a bit per piece that is here */
 	uint8_t state; /* the mover's */
+	uint32_t most; /* segments that fit */
 	const struct net_mr *mr;
 };
 
@@ -129,6 +143,12 @@ struct net_recv {
 	struct net_block *notes;  /* the sender's answers, likewise, or NULL */
 	struct net_req req[NET_MAX_REQS];
 	struct net_slot slot[NET_RING_ENTRIES];
+	/* segment.c: segments that the peer was granted, and that came, since the beginning */
+	uint32_t granted, arrived;
+	uint32_t wanted;           /* that open buffers may still take */
+	uint32_t own;              /* receives for them without asking the engine */
+	bool untold;               /* the peer does not know what it was granted */
+	struct net_window *window; /* one per slot, or NULL */
 	/* flush.c */
 	uint32_t touched;      /* a bit per rail that data came by since the last flush */
 	struct net_req *flush; /* NET_MAX_FLUSHES, or NULL: none yet; slot holds their rails */

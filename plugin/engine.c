@@ -247,6 +247,8 @@ static int memory_init(struct net_engine *e)
 static int engine_init(struct net_engine *e)
 {
 	e->imm_free = UINT32_MAX;
+	/* Those that wait to be posted again in a batch are not there for a peer. */
+	e->segments_free = e->mode == PROTO_SEND ? DATA_RX - NET_RX_BATCH : UINT32_MAX;
 	e->todo_end = &e->todo;
 	e->patience = NET_STALL_TESTS;
 	e->segment = segment_bytes(e->dev);
@@ -286,7 +288,7 @@ static int engine_create(struct net_dev *dev, enum proto_mode mode, bool unsolic
 	for (int i = 0; i < e->nrails; i++)
 		rq_refill(e, &e->rail[i], i);
 	/* A quarter of the promises is for whoever is busy. */
-	e->max_recvs = e->imm_free / NET_RECV_RESERVE * 3 / 4;
+	e->max_recvs = min_u32(e->imm_free, e->segments_free) / NET_RECV_RESERVE * 3 / 4;
 	if (e->max_recvs == 0)
 		e->max_recvs = 1;
 	*out = e;
@@ -301,9 +303,11 @@ static bool reserve(struct net_engine *e)
 	bool ok;
 
 	net_owner_enter(&e->owner);
-	ok = e->imm_free >= NET_RECV_RESERVE;
-	if (ok)
+	ok = e->imm_free >= NET_RECV_RESERVE && e->segments_free >= NET_RECV_RESERVE;
+	if (ok) {
 		e->imm_free -= NET_RECV_RESERVE;
+		e->segments_free -= NET_RECV_RESERVE;
+	}
 	net_owner_leave(&e->owner);
 	return ok;
 }

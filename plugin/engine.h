@@ -65,6 +65,7 @@ struct net_engine {
 	struct net_rail rail[NET_MAX_RAILS];
 	struct srd_peer self[NET_MAX_RAILS]; /* for flushes; zero: none by reads */
 	uint32_t imm_free;              /* immediates that may still be promised, on every rail */
+	uint32_t segments_free;         /* likewise, segments that may be granted */
 	struct net_slab rings, mirrors; /* apart: peers write to rings, also to those of the past */
 	uint32_t rings_retired;
 	struct net_block *scratch; /* where messages of 0 bytes go, and the buffer of receives */

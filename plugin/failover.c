@@ -7,6 +7,7 @@
 #include "log.h"
 #include "mover.h"
 #include "p2p.h"
+#include "segment.h"
 
 /*
  * The device's words for a queue pair of ours that is in error, as all of a device that failed, and
@@ -60,10 +61,13 @@ static bool take_out(struct net_comm *c, int rail, const struct srd_wc *wc)
 	return true;
 }
 
-/* @which: the piece, or the buffer. */
+/* @which: the piece, the buffer, or what is known of a segment's number. */
 static void again(struct net_req *req, int kind, uint32_t which)
 {
 	switch (kind) {
+	case WR_SEGMENT:
+		net_segment_lost(req, which);
+		break;
 	case WR_READ:
 		net_read_lost(req, which);
 		break;
@@ -77,21 +81,27 @@ static void again(struct net_req *req, int kind, uint32_t which)
 		req->lost |= (uint8_t)(1u << which);
 		net_todo_add(req);
 		break;
-	default: /* a message that nobody waits for */
+	default: /* a message that nobody waits for, unless it grants segments */
+		if (req->comm->kind == NET_RECV && req->comm->engine->mode == PROTO_SEND)
+			net_grant_lost((struct net_recv *)req->comm);
 		break;
 	}
+}
+
+bool net_failover_rail(struct net_comm *c, int rail, const struct srd_wc *wc)
+{
+	return c->failover && !c->closed && !c->err && is_of_the_rail(wc->efa_status) &&
+	       take_out(c, rail, wc);
 }
 
 bool net_failover(struct net_req *req, int kind, uint32_t piece, int rail, const struct srd_wc *wc)
 {
 	struct net_comm *c = req->comm;
 
-	if (!c->failover || c->closed || c->err || !is_of_the_rail(wc->efa_status))
-		return false;
 	/* Of a receive comm, data requests are flushes. */
 	if (kind == WR_DATA && c->kind == NET_RECV)
 		return false;
-	if (!take_out(c, rail, wc))
+	if (!net_failover_rail(c, rail, wc))
 		return false;
 	if (c->engine->counting)
 		net_count(&c->engine->counts.again, 1);

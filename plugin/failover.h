@@ -14,4 +14,7 @@
  */
 bool net_failover(struct net_req *req, int kind, uint32_t piece, int rail, const struct srd_wc *wc);
 
+/* @rail is out for @c, by what @wc says; false: it says something else, or there is no other. */
+bool net_failover_rail(struct net_comm *c, int rail, const struct srd_wc *wc);
+
 #endif

@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cut.h"
 #include "mover.h"
 #include "p2p.h"
+#include "segment.h"
 
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
@@ -49,8 +51,8 @@ void net_message_over(struct net_comm *c)
 	if (c->engine->mode == PROTO_WRITE || c->told || !has_peer)
 		return;
 	c->told = true;
-	net_message_send(c, 0, proto_note_pack(PROTO_OVER, c->peer_id, 0, 0), NULL, 0,
-			 (uintptr_t)any_request(c) | WR_NOTE);
+	net_message_send(c, net_live_rail(c, 0), proto_note_pack(PROTO_OVER, c->peer_id, 0, 0),
+			 NULL, 0, (uintptr_t)any_request(c) | WR_NOTE);
 }
 
 int net_message_lines(struct net_recv *r, struct net_req *req, uint32_t seq, uint32_t n)
@@ -77,8 +79,11 @@ static void got_lines(struct net_send *s, const uint8_t *data, uint32_t len)
 
 	for (; len >= sizeof(l); len -= sizeof(l), data += sizeof(l)) {
 		memcpy(&l, data, sizeof(l));
-		if (l.conn_id == s->conn_id)
-			*net_line(s->ring, l.seq, NET_RING_ENTRIES) = l;
+		if (l.conn_id != s->conn_id)
+			continue;
+		*net_line(s->ring, l.seq, NET_RING_ENTRIES) = l;
+		if (s->flight)
+			net_segment_granted(s, l.grant);
 	}
 }
 

@@ -16,6 +16,7 @@
 #include "failover.h"
 #include "message.h"
 #include "mover.h"
+#include "segment.h"
 #include "stall.h"
 
 #define likely(x)   __builtin_expect(!!(x), 1)
@@ -345,13 +346,19 @@ void net_forgotten(struct net_comm *c)
 
 /* ---- completions ---- */
 
+/* Takes messages, or immediates that need a receive. */
+static bool receives(const struct net_comm *c)
+{
+	return c->kind == NET_RECV || c->engine->mode != PROTO_WRITE;
+}
+
 /* A receive that failed belongs to no comm that could be named. */
 static void __attribute__((cold))
 receive_failed(struct net_engine *e, int rail, const struct srd_wc *wc)
 {
 	e->worn = true;
 	for (struct net_comm *c = e->comms; c; c = c->next)
-		if (c->kind == NET_RECV)
+		if (receives(c) && rail < c->nrails && !net_failover_rail(c, rail, wc))
 			net_comm_fail(c, srd_wc_err(wc), "a receive", rail, wc);
 }
 
@@ -359,10 +366,8 @@ static void __attribute__((cold))
 request_failed(struct net_comm *c, int kind, int rail, const struct srd_wc *wc)
 {
 	static const char *const what[] = {
-		[WR_LINES] = "a message",
-		[WR_NOTE] = "a message",
-		[WR_FIN] = "a message",
-		[WR_READ] = "a read",
+		[WR_LINES] = "a message", [WR_NOTE] = "a message", [WR_FIN] = "a message",
+		[WR_READ] = "a read",     [WR_SEGMENT] = "a send",
 	};
 	const char *text = what[kind];
 
@@ -382,15 +387,16 @@ static void leave_under_way(struct net_comm *c)
 
 static void request_completed(struct net_engine *e, int rail, const struct srd_wc *wc)
 {
-	struct net_req *req = (struct net_req *)(uintptr_t)(wc->wr_id & ~(uint64_t)WR_BITS);
-	uint32_t which = (wc->wr_id & WR_BITS) >> WR_BUF_SHIFT;
+	struct net_req *req = (struct net_req *)(uintptr_t)(wc->wr_id & WR_ADDRESS);
+	uint32_t which =
+		(uint32_t)(wc->wr_id >> WR_SEGMENT_SHIFT | (wc->wr_id & WR_BITS) >> WR_BUF_SHIFT);
 	struct net_comm *c = req->comm;
 	int kind = wc->wr_id & WR_KIND;
 
-	if (kind == WR_DATA || kind == WR_READ)
-		e->rail[rail].data_free++;
-	else
+	if (kind & WR_CTRL)
 		e->rail[rail].ctrl_free++;
+	else
+		e->rail[rail].data_free++;
 	if (unlikely(wc->status != IBV_WC_SUCCESS)) {
 		if (!net_failover(req, kind, which, rail, wc))
 			request_failed(c, kind, rail, wc); /* and is never done */
@@ -400,6 +406,8 @@ static void request_completed(struct net_engine *e, int rail, const struct srd_w
 		req->busy--;
 	} else if (kind == WR_READ) {
 		net_read_completed(req, which, rail);
+	} else if (kind == WR_SEGMENT) {
+		net_segment_completed(req, which);
 	}
 	leave_under_way(c);
 }
@@ -413,7 +421,9 @@ static void message_completed(struct net_engine *e, int rail, const struct srd_w
 		receive_failed(e, rail, wc);
 	else if (likely(wc->flags & SRD_WC_IMM))
 		net_message(e, wc->imm, net_rx_get(rx, wc->wr_id), wc->byte_len);
-	net_rx_put(rx, wc->wr_id);
+	/* A queue pair in error would give it back at once. */
+	if (likely(wc->status != IBV_WC_WR_FLUSH_ERR))
+		net_rx_put(rx, wc->wr_id);
 }
 
 void net_p2p_completed(struct net_engine *e, int rail, const struct srd_wc *wc)

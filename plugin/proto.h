@@ -130,8 +130,8 @@ struct proto_cts {
 	uint32_t rkey[NET_MAX_RAILS];
 	uint8_t n, idx; /* group of receives: its size, and which one this is */
 	uint8_t flags;
-	uint8_t rail0; /* where the first piece goes */
-	uint32_t zero;
+	uint8_t rail0;  /* where the first piece goes */
+	uint32_t grant; /* messages that may be sent since the beginning, or 0: not counted */
 	uint32_t seq;
 };
 
@@ -178,13 +178,14 @@ enum proto_note_type {
 	PROTO_SEGMENT,      /* a part of the data; entry is the ring's */
 	PROTO_LAST_SEGMENT, /* the one with the highest number */
 	PROTO_OVER,         /* the comm has failed, or was closed before its requests were done */
+	PROTO_GRANT,        /* what the grant of a line says, its low bits as lap and entry */
 };
 
 /* type (3 bits), lap (3), entry (9), comm (17) */
 struct proto_note {
 	uint32_t comm;
 	uint16_t entry;
-	uint8_t lap; /* low bits of the line's seq: not what came before in the same place */
+	uint8_t lap; /* low bits of a count: not what came before in the same place */
 	uint8_t type;
 };
 
@@ -196,6 +197,14 @@ static inline uint32_t proto_note_pack(enum proto_note_type type, uint32_t comm,
 	return (uint32_t)type << 29 | (seq & PROTO_NOTE_LAP) << 26 | entry << 17 | comm;
 }
 
+/* The count as far as it fits: what is told apart must be nearer than half of that. */
+enum { PROTO_GRANTS = (PROTO_NOTE_LAP + 1) * NET_RING_MAX };
+
+static inline uint32_t proto_grant_pack(uint32_t comm, uint32_t grant)
+{
+	return proto_note_pack(PROTO_GRANT, comm, grant % NET_RING_MAX, grant / NET_RING_MAX);
+}
+
 static inline struct proto_note proto_note_unpack(uint32_t imm)
 {
 	return (struct proto_note){
@@ -204,6 +213,15 @@ static inline struct proto_note proto_note_unpack(uint32_t imm)
 		.lap = imm >> 26 & PROTO_NOTE_LAP,
 		.type = (uint8_t)(imm >> 29),
 	};
+}
+
+/* All of the count, by what is @known of it. */
+static inline uint32_t proto_grant(const struct proto_note *note, uint32_t known)
+{
+	uint32_t low = (uint32_t)note->lap * NET_RING_MAX + note->entry;
+	uint32_t ahead = (low - known) % PROTO_GRANTS;
+
+	return ahead < PROTO_GRANTS / 2 ? known + ahead : known + ahead - PROTO_GRANTS;
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "../../plugin/mover.h"
+#include "../../plugin/segment.h"
 #include "input.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -82,6 +83,18 @@ static void open_buffers(struct world *w)
 	}
 }
 
+/* All that the peer may send of these buffers was granted to it. */
+static void open_segments(struct world *w)
+{
+	need(net_segment_open_send(&w->s) == 0 && net_segment_open_recv(&w->r) == 0);
+	w->r.own = NET_RECV_RESERVE;
+	w->r.wanted = w->r.granted = OPEN * ((BUFFER - 1) / SEGMENT + 1);
+	for (int i = 0; i < OPEN; i++) {
+		w->r.slot[i].state = 1;
+		w->r.slot[i].most = (BUFFER - 1) / SEGMENT + 1;
+	}
+}
+
 static struct world *world_new(enum proto_mode mode)
 {
 	struct world *w = aligned_alloc(64, (sizeof(*w) + 63) / 64 * 64);
@@ -107,11 +120,14 @@ static struct world *world_new(enum proto_mode mode)
 	w->r.nslots = LINES;
 	w->r.ring_mask = LINES - 1;
 	open_buffers(w);
+	open_segments(w);
 	return w;
 }
 
 static void world_free(struct world *w)
 {
+	free(w->s.flight);
+	free(w->r.window);
 	free(w->ring.mem);
 	free(w->mirror.mem);
 	free(w->notes.mem);
@@ -173,6 +189,7 @@ static void check(const struct world *w)
 		need(w->r.req[i].to_come <= 1 && w->s.req[i].to_come <= 1);
 		need(i < OPEN || !w->r.req[i].in_use);
 	}
+	need(w->r.arrived <= w->r.granted && w->r.wanted <= w->r.granted - w->r.arrived);
 	for (int i = 0; i < LINES; i++)
 		need(!w->r.slot[i].open || w->r.req[w->r.slot[i].req].to_come == 1);
 }

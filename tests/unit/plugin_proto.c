@@ -197,6 +197,24 @@ Test(proto, immediate_of_a_message_has_these_bits)
 	cr_assert(eq(u8, note.type, 7));
 }
 
+/* The low 12 bits of the count, the others are known. */
+Test(proto, grant_comes_back_by_what_is_known)
+{
+	const uint32_t counts[] = {0, 1, 511, 512, 4095, 4096, 1u << 31, UINT32_MAX};
+
+	cr_assert(eq(u32, proto_grant_pack(3, 0x1fff),
+		     (uint32_t)PROTO_GRANT << 29 | 0xfff << 17 | 3));
+	for (int i = 0; i < 8; i++) {
+		struct proto_note note = proto_note_unpack(proto_grant_pack(3, counts[i]));
+
+		cr_assert(eq(u8, note.type, PROTO_GRANT));
+		cr_assert(eq(u32, note.comm, 3));
+		cr_assert(eq(u32, proto_grant(&note, counts[i]), counts[i]));
+		cr_assert(eq(u32, proto_grant(&note, counts[i] - 2047), counts[i]));
+		cr_assert(eq(u32, proto_grant(&note, counts[i] + 2048), counts[i]));
+	}
+}
+
 Test(proto, clear_to_send_line_has_these_bytes)
 {
 	const struct proto_cts line = {
@@ -209,14 +227,15 @@ Test(proto, clear_to_send_line_has_these_bytes)
 		.idx = 0x62,
 		.flags = 0x63,
 		.rail0 = 0x64,
+		.grant = 0x81828384,
 		.seq = 0x71727374,
 	};
 	/* clang-format off */
 	static const uint8_t want[64] = {
 		8, 7, 6, 5, 4, 3, 2, 1, 0x14, 0x13, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21,
 		0x34, 0x33, 0x32, 0x31, 0x44, 0x43, 0x42, 0x41,
-		[48] = 0x54, 0x53, 0x52, 0x51, 0x61, 0x62, 0x63, 0x64, 0, 0, 0, 0,
-		0x74, 0x73, 0x72, 0x71,
+		[48] = 0x54, 0x53, 0x52, 0x51, 0x61, 0x62, 0x63, 0x64,
+		0x84, 0x83, 0x82, 0x81, 0x74, 0x73, 0x72, 0x71,
 	};
 	/* clang-format on */
 
