@@ -161,6 +161,8 @@ conformance: all $(conformance) ## what an EFA does, on softefa; SOFTEFA=0: on t
 	$(Q)BUILD=$(O) scripts/run-tests.sh $(conformance)
 check-gpu: $(O)/gpu/gpu ## srd_cuda on a real GPU; says what it could not check
 	$(Q)$<
+check-gpu-nccl: all ## a stock NCCL over the plugin, two ranks on one real GPU; Error 77: not run
+	$(Q)BUILD=$(O) CC="$(CC)" scripts/gpu-nccl.sh
 stress: ## threads under ThreadSanitizer
 	$(Q)$(MAKE) SAN=thread run-stress
 run-stress: $(call progs,stress)
@@ -257,7 +259,7 @@ help: ## list the targets
 	@echo "with V=1 (show commands), SAN=address,undefined or thread, RDMA_CORE=PREFIX, CC=, CFLAGS="
 
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
-.PHONY: all bench bench-softefa check check-layers check-exports check-headers check-gpu check-manual check-docs check-install conformance \
+.PHONY: all bench bench-softefa check check-layers check-exports check-headers check-gpu check-gpu-nccl check-manual check-docs check-install conformance \
 	install stress run-stress fuzz run-fuzz demo deps \
 	check-peers lint pre-push clean help topology
 .SECONDARY:
