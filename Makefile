@@ -227,6 +227,8 @@ deps: ## install packages and rdma-core >= 59 (as root or with sudo)
 check-peers: all $(call progs,peers) $(filter %/core_%,$(call progs,integration)) ## other projects' programs on softefa; PEERS="perftest ..." for some
 	$(Q)scripts/deps.sh peers
 	$(Q)BUILD=$(O) scripts/peers.sh $(PEERS)
+check-nccl: all ## NCCL's own host code over the plugin, without a GPU; NCCL_SRC=DIR: of another version
+	$(Q)BUILD=$(O) scripts/nccl.sh
 lint: ## shellcheck, clang-format
 	$(Q)shellcheck -x scripts/*.sh scripts/*/*.sh .ci/run nccl-tests-config/*.sh nccl-tests-config/*/*.sh nccl-tests-config/slurm/*.sbatch
 	$(Q)clang-format --dry-run -Werror $$(git ls-files '*.c' '*.cc' '*.h')
@@ -261,5 +263,5 @@ help: ## list the targets
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
 .PHONY: all bench bench-softefa check check-layers check-exports check-headers check-gpu check-gpu-nccl check-manual check-docs check-install conformance \
 	install stress run-stress fuzz run-fuzz demo deps \
-	check-peers lint pre-push clean help topology
+	check-nccl check-peers lint pre-push clean help topology
 .SECONDARY:

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# deps.sh [peers]: everything the build and the tests need; with "peers" also what check-peers needs.
+# deps.sh [peers|nccl]: everything the build and the tests need; with a name also what check-NAME needs.
 # Packages come from apt. rdma-core >= 59 is the system's where that is new enough, else libibverbs and
 # libefa are built into build/deps/rdma-core from the distribution's newer source package.
 # RDMA_CORE=PREFIX names another rdma-core, which is then only checked. Done work is not repeated.
@@ -31,6 +31,8 @@ have() { command -v "$1" >/dev/null; }
 no_network() {
 	grep -qE 'Could not resolve|Temporary failure|[Uu]nable to connect|Could not connect|Network is unreachable|Cannot initiate' "$log"
 }
+# no_index: pip could not reach the package index
+no_index() { no_network || grep -qE 'NewConnectionError|ConnectTimeout|Max retries exceeded' "$log"; }
 
 as_root() {
 	if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
@@ -189,8 +191,8 @@ rdma_core() {
 }
 
 case ${1:-} in
-"" | peers) ;;
-*) die "usage: scripts/deps.sh [peers]" ;;
+"" | peers | nccl) ;;
+*) die "usage: scripts/deps.sh [peers|nccl]" ;;
 esac
 [[ $root != *" "* ]] || die "rdma-core and make do not build in a path with a space: $root"
 mkdir -p "$deps"
@@ -201,8 +203,15 @@ flock -n 9 || { say "waiting for another run"; flock 9; }
 
 install_packages "${packages[@]}"
 rdma_core
-if [ "${1:-}" = peers ]; then
+case ${1:-} in
+peers)
 	# shellcheck source=scripts/deps/peers.sh
 	. "$root/scripts/deps/peers.sh"
 	peers
-fi
+	;;
+nccl)
+	# shellcheck source=scripts/deps/nccl.sh
+	. "$root/scripts/deps/nccl.sh"
+	nccl
+	;;
+esac

@@ -3,10 +3,15 @@
 # archive.sh: source packages of the distribution's archive, verified by apt. Part of deps.sh.
 # shellcheck disable=SC2154  # tmp and log are deps.sh's
 
+component=main   # of the archive
+
+# absent WHY: what is wanted cannot be had here, through no fault of ours: status 77
+absent() { echo "deps: $*" >&2; exit 77; }
+
 # source_entry FILE URI RELEASE SUITE: the entry of an apt sources file that has URI and RELEASE, as a deb-src
 # stanza for SUITE. How the archive is to be trusted is taken over as it stands.
 source_entry() {
-	awk -v uri="$2" -v release="$3" -v suite="$4" -v deb822="$([[ $1 != *.sources ]] || echo 1)" '
+	awk -v uri="$2" -v release="$3" -v suite="$4" -v component=$component -v deb822="$([[ $1 != *.sources ]] || echo 1)" '
 	function bare(s) { sub(/\/+$/, "", s); return s }
 	function has(list, word,   n, a, i) {
 		n = split(list, a, " ")
@@ -16,7 +21,7 @@ source_entry() {
 		return 0
 	}
 	function stanza(trust) {
-		printf "Types: deb-src\nURIs: %s\nSuites: %s\nComponents: main\n%s", uri, suite, trust
+		printf "Types: deb-src\nURIs: %s\nSuites: %s\nComponents: %s\n%s", uri, suite, component, trust
 		exit
 	}
 	BEGIN { if (deb822) { RS = ""; FS = "\n" } }
@@ -97,10 +102,10 @@ open_archive() {
 	fi
 }
 
-# suite_lists SUITE: its lists are there for "apt-get -c $tmp/SUITE/apt.conf"; false if the mirror lacks it. They
-# live in a private folder outside the checkout, because apt's download user may not be let into the latter.
+# suite_lists SUITE: its lists are there for "apt-get -c $tmp/$component/SUITE/apt.conf"; false if the mirror lacks it.
+# They live in a private folder outside the checkout, because apt's download user may not be let into the latter.
 suite_lists() {
-	local dir=$tmp/$1
+	local dir=$tmp/$component/$1
 
 	if [ ! -d "$dir" ]; then
 		mkdir -p "$dir"/{sources,lists/partial,cache}
@@ -125,13 +130,14 @@ suite_lists() {
 # fetch_source PACKAGE OLDEST DIR [BELOW]: the newest source of PACKAGE, of a version >= OLDEST and < BELOW, verified and
 # unpacked, is DIR, and DIR/stamp its version.
 fetch_source() {
-	local package=$1 oldest=$2 dir=$3 below=${4:-} suite line='' version major uri file hash
+	local package=$1 oldest=$2 dir=$3 below=${4:-} suite line='' version major uri file hash conf
 
 	open_archive
 	: >"$log"
 	for suite in $newer_suites; do
 		suite_lists "$suite" || continue
-		line=$(apt-get -c "$tmp/$suite/apt.conf" --print-uris source "$package" 2>>"$log" |
+		conf=$tmp/$component/$suite/apt.conf
+		line=$(apt-get -c "$conf" --print-uris source "$package" 2>>"$log" |
 			grep " ${package}_[^ ]*\.orig\.tar\.[^ .]* ") || continue
 		read -r uri file _ hash <<<"$line"
 		version=${file#"${package}"_}
@@ -141,18 +147,19 @@ fetch_source() {
 		line=
 	done
 	if [ -z "$line" ]; then
-		! no_network || die "no network: apt cannot reach the archive of newer sources, for $package"
+		! no_network || absent "no network: apt cannot reach the archive of newer sources, for $package"
 		! grep -q 'is expired' "$log" ||
 			die "apt finds this archive's index of $newer_suites expired: a wrong clock, or a frozen mirror?"
-		die "no suite of this archive has $package >= $oldest${below:+ and < $below} ($newer_suites; log: $log)"
+		absent "no suite of this archive has $package >= $oldest${below:+ and < $below} ($newer_suites; log: $log)"
 	fi
 
 	say "fetching the source of $package $version ($suite)"
 	[[ $hash = SHA* ]] || die "the archive gives no SHA hash for $file"
-	if ! /usr/lib/apt/apt-helper -c "$tmp/$suite/apt.conf" download-file "${uri//\'/}" "$tmp/download/$file" "$hash" \
+	if ! /usr/lib/apt/apt-helper -c "$conf" download-file "${uri//\'/}" "$tmp/download/$file" "$hash" \
 			>>"$log" 2>&1; then
 		! grep -q 'Hash Sum mismatch' "$log" || die "$file does not have the hash that the archive signed"
-		! no_network || die "no network: cannot fetch $file"
+		! no_network || absent "no network: cannot fetch $file"
+		! grep -q '404  Not Found' "$log" || absent "this archive lists $file, and has it not"
 		die_log "download of $file"
 	fi
 	rm -rf "$dir" "$dir.new"

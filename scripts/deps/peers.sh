@@ -137,9 +137,6 @@ newer_libfabric() {
 	say "libfabric $(<"$dir/stamp") in build/deps/libfabric"
 }
 
-# no_index: pip could not reach the package index
-no_index() { no_network || grep -qE 'NewConnectionError|ConnectTimeout|Max retries exceeded' "$log"; }
-
 # The package as users get it, and its tests, which only its source has.
 python_efa() {
 	local dir=$deps/python-efa pip

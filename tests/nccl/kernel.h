@@ -25,6 +25,11 @@ struct kernel_launch {
  */
 const char *kernel_run(const struct kernel_launch *launch);
 
+typedef const char *kernel_fn(const struct kernel_launch *launch);
+
+/* Of the fake runtime: from now on @entry is the handle of a kernel, which @run does. */
+void kernel_add(const void *entry, const char *name, kernel_fn *run);
+
 #ifdef __cplusplus
 }
 #endif
