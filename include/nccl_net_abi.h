@@ -119,7 +119,38 @@ typedef void (*nccl_net_log_fn)(enum nccl_net_log_level level, unsigned long sub
 				const char *where, int line, const char *fmt, ...)
 	NCCL_NET_PRINTF(5, 6);
 
-/* @type: 0 start, 1 stop, 2 update, 3 update and stop. The callback and @phandle may be NULL. */
+/* What a profiler is told. */
+enum nccl_net_event {
+	NCCL_NET_EVENT_START = 0,
+	NCCL_NET_EVENT_STOP = 1,
+	NCCL_NET_EVENT_UPDATE = 2, /* 2.27 and later */
+	NCCL_NET_EVENT_UPDATE_STOP = 3,
+};
+
+/*
+ * @plugin_id says what @ext_data is: a type of network in the upper 16 bits, a version in the lower
+ * ones. There are two types, IB (1) and sockets (2); profilers pass over what they do not know.
+ */
+enum {
+	NCCL_NET_EVENT_IB_V1 = 1 << 16 | 1, /* struct nccl_net_event_ib */
+	NCCL_NET_EVENT_IB_QP = 1,           /* its type: a work request */
+};
+
+struct nccl_net_event_ib {
+	uint8_t type;
+	struct {
+		int device;
+		uint64_t wr_id;
+		int opcode; /* enum ibv_wr_opcode */
+		int qp_num;
+		size_t length;
+	} qp;
+};
+
+/*
+ * @type: enum nccl_net_event. Start: @phandle is NCCL's of the operation, and *@ehandle is set if a
+ * profiler wants the event. Later: only *@ehandle counts. The callback and @phandle may be NULL.
+ */
 typedef enum nccl_net_result (*nccl_net_profiler_fn)(void **ehandle, int type, void *phandle,
 						     int64_t plugin_id, void *ext_data);
 
@@ -501,6 +532,12 @@ NCCL_NET_SIZE(nccl_net_vdev_v9, 20);
 NCCL_NET_AT(nccl_net_vdev_v9, devs, 4);
 NCCL_NET_SIZE(nccl_net_vdev_v12, 36);
 NCCL_NET_AT(nccl_net_vdev_v12, devs, 4);
+NCCL_NET_SIZE(nccl_net_event_ib, 40);
+NCCL_NET_AT(nccl_net_event_ib, qp.device, 8);
+NCCL_NET_AT(nccl_net_event_ib, qp.wr_id, 16);
+NCCL_NET_AT(nccl_net_event_ib, qp.opcode, 24);
+NCCL_NET_AT(nccl_net_event_ib, qp.qp_num, 28);
+NCCL_NET_AT(nccl_net_event_ib, qp.length, 32);
 NCCL_NET_SIZE(nccl_net_config, 4);
 NCCL_NET_SIZE(nccl_net_comm_attr, 16);
 NCCL_NET_AT(nccl_net_comm_attr, min_concurrent_peers, 4);

@@ -8,6 +8,7 @@
 
 #include "engine.h"
 #include "limits.h"
+#include "nccl_net_abi.h"
 #include "proto.h"
 #include "slab.h"
 #include "srd.h"
@@ -16,6 +17,7 @@ enum net_comm_kind { NET_SEND, NET_RECV };
 
 #define NET_NO_ID UINT32_MAX
 
+struct net_events;
 struct net_flight;
 struct net_mover;
 struct net_window;
@@ -29,6 +31,8 @@ struct net_comm {
 	uint32_t under_way; /* posted work requests that have not completed */
 	struct net_engine *engine;
 	const struct net_mover *mover;
+	struct net_events *events; /* profile.c; NULL: none */
+	nccl_net_profiler_fn profiler;
 	uint32_t id;                  /* its number in immediates, or NET_NO_ID */
 	uint32_t peer_id;             /* the same of the peer's comm */
 	uint32_t min_stripe;          /* bytes of a piece of a message, at least */

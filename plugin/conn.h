@@ -14,6 +14,8 @@ int net_listen(struct net_dev *dev, uint8_t handle[PROTO_HANDLE_BYTES], struct n
 /* @handle is NCCL's copy, the same memory at each try; the connection's cookie is kept in it. */
 int net_connect(struct net_dev *dev, uint8_t handle[PROTO_HANDLE_BYTES], struct net_send **out);
 int net_accept(struct net_listen *l, struct net_recv **out);
+/* For the comms that it accepts. */
+void net_listen_profiler(struct net_listen *l, nccl_net_profiler_fn profiler);
 void net_listen_close(struct net_listen *l);
 
 /* ---- the lock of @cm is held for what follows ---- */

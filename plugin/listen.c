@@ -26,6 +26,7 @@ struct net_listen {
 	struct net_cm *cm;
 	uint32_t id;
 	uint64_t token;
+	nccl_net_profiler_fn profiler;
 	struct waiting *first, **last;
 	/* the connection being accepted */
 	enum answer_state state;
@@ -111,6 +112,11 @@ int net_listen(struct net_dev *dev, uint8_t handle[PROTO_HANDLE_BYTES], struct n
 	pthread_mutex_unlock(&l->cm->lock);
 	*out = l;
 	return 0;
+}
+
+void net_listen_profiler(struct net_listen *l, nccl_net_profiler_fn profiler)
+{
+	l->profiler = profiler;
 }
 
 void net_listen_close(struct net_listen *l)
@@ -249,9 +255,11 @@ int net_accept(struct net_listen *l, struct net_recv **out)
 		l->recv = NULL;
 	}
 	pthread_mutex_unlock(&l->cm->lock);
-	if (rc == 0)
+	if (rc == 0) {
+		if (recv)
+			recv->c.profiler = l->profiler;
 		*out = recv;
-	else if (recv)
+	} else if (recv)
 		net_comm_close(&recv->c);
 	return rc == -EAGAIN ? 0 : rc;
 }

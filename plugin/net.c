@@ -16,8 +16,11 @@
 #include "mrcache.h"
 #include "order.h"
 #include "p2p.h"
+#include "profile.h"
 #include "stats.h"
 #include "param.h"
+
+#define NOINLINE __attribute__((noinline))
 
 enum { MAX_COMMS = 1 << 16 }; /* of a device: what NCCL plans with */
 
@@ -49,8 +52,34 @@ static enum nccl_net_result comm_result(int rc)
 
 /* ---- life ---- */
 
+/*
+ * What a communicator gets from init, by its profiler: two copies of NCCL in a process have two.
+ * They stay. Of a version without contexts, the newest counts.
+ */
+struct context {
+	nccl_net_profiler_fn profiler;
+};
+
+enum { CONTEXTS = 16 }; /* more copies of NCCL than that have no events */
+
 static pthread_mutex_t life = PTHREAD_MUTEX_INITIALIZER;
-static int inits; /* not finalized yet */
+static int inits;                         /* not finalized yet */
+static struct context contexts[CONTEXTS]; /* the first has no profiler */
+static int ncontexts = 1;
+static struct context *newest = contexts;
+
+static struct context *context_for(nccl_net_profiler_fn profiler)
+{
+	int i = 0;
+
+	pthread_mutex_lock(&life);
+	while (i < ncontexts && contexts[i].profiler != profiler)
+		i++;
+	if (i == ncontexts && ncontexts < CONTEXTS)
+		contexts[ncontexts++].profiler = profiler;
+	pthread_mutex_unlock(&life);
+	return i < CONTEXTS ? &contexts[i] : contexts;
+}
 
 /* @tuner: NCCL 2.26 and later, which take the tuner of the net plugin's library. */
 static void start(nccl_net_log_fn log, bool tuner)
@@ -71,7 +100,7 @@ enum nccl_net_result net_init(nccl_net_log_fn log)
 
 enum nccl_net_result net_init_prof(nccl_net_log_fn log, nccl_net_profiler_fn profiler)
 {
-	(void)profiler;
+	__atomic_store_n(&newest, context_for(profiler), __ATOMIC_RELEASE);
 	start(log, true);
 	return NCCL_NET_OK;
 }
@@ -117,6 +146,7 @@ enum nccl_net_result net_properties(int dev, struct nccl_net_props_v12 *props)
 	props->max_p2p_bytes = d->max_bytes;
 	props->max_coll_bytes = d->max_bytes;
 	props->max_multi_request = 1;
+	/* EFA has no rails between hosts: each NIC reaches all. NCCL then goes by guid. */
 	props->rail_id = NCCL_NET_ID_NONE;
 	props->plane_id = NCCL_NET_ID_NONE;
 	return NCCL_NET_OK;
@@ -126,7 +156,7 @@ enum nccl_net_result net_properties(int dev, struct nccl_net_props_v12 *props)
 
 _Static_assert((int)PROTO_HANDLE_BYTES == (int)NCCL_NET_HANDLE_BYTES, "handle");
 
-enum nccl_net_result net_listen_on(int dev, void *handle, void **listen_comm)
+enum nccl_net_result net_listen_ctx(void *ctx, int dev, void *handle, void **listen_comm)
 {
 	struct net_dev *d = net_dev_at(dev);
 	struct net_listen *l = NULL;
@@ -136,11 +166,14 @@ enum nccl_net_result net_listen_on(int dev, void *handle, void **listen_comm)
 	if (!d)
 		return NCCL_NET_INVALID_ARGUMENT;
 	rc = net_listen(d, handle, &l);
+	if (rc == 0 && ctx)
+		net_listen_profiler(l, ((struct context *)ctx)->profiler);
 	*listen_comm = l;
 	return result(rc);
 }
 
-enum nccl_net_result net_connect_to(int dev, void *handle, void **send_comm)
+enum nccl_net_result net_connect_ctx(void *ctx, int dev, void *handle, void **send_comm,
+				     struct nccl_net_device_handle **dev_comm)
 {
 	struct net_dev *d = net_dev_at(dev);
 	struct net_send *s = NULL;
@@ -149,9 +182,27 @@ enum nccl_net_result net_connect_to(int dev, void *handle, void **send_comm)
 	*send_comm = NULL;
 	if (!d)
 		return NCCL_NET_INVALID_ARGUMENT;
+	(void)dev_comm;
 	rc = net_connect(d, handle, &s);
+	if (s && ctx)
+		s->c.profiler = ((struct context *)ctx)->profiler;
 	*send_comm = s;
 	return result(rc);
+}
+
+static struct context *newest_context(void)
+{
+	return __atomic_load_n(&newest, __ATOMIC_ACQUIRE);
+}
+
+enum nccl_net_result net_listen_on(int dev, void *handle, void **listen_comm)
+{
+	return net_listen_ctx(newest_context(), dev, handle, listen_comm);
+}
+
+enum nccl_net_result net_connect_to(int dev, void *handle, void **send_comm)
+{
+	return net_connect_ctx(newest_context(), dev, handle, send_comm, NULL);
 }
 
 enum nccl_net_result net_accept_on(void *listen_comm, void **recv_comm)
@@ -163,17 +214,23 @@ enum nccl_net_result net_accept_on(void *listen_comm, void **recv_comm)
 	return result(rc);
 }
 
+static void close_comm(struct net_comm *c)
+{
+	if (!c)
+		return;
+	net_profile_end(c);
+	net_comm_close(c);
+}
+
 enum nccl_net_result net_close_send(void *send_comm)
 {
-	if (send_comm)
-		net_comm_close(&((struct net_send *)send_comm)->c);
+	close_comm(send_comm);
 	return NCCL_NET_OK;
 }
 
 enum nccl_net_result net_close_recv(void *recv_comm)
 {
-	if (recv_comm)
-		net_comm_close(&((struct net_recv *)recv_comm)->c);
+	close_comm(recv_comm);
 	return NCCL_NET_OK;
 }
 
@@ -283,34 +340,19 @@ enum nccl_net_result net_test_request(void *request, int *done, int *sizes)
 
 /* ---- version 12 ---- */
 
-static char context; /* what every communicator gets: there is nothing to tell apart */
-
 enum nccl_net_result net_init_ctx(void **ctx, uint64_t comm_id, struct nccl_net_config *config,
 				  nccl_net_log_fn log, nccl_net_profiler_fn profiler)
 {
 	(void)comm_id;
 	(void)config;
-	*ctx = &context;
-	return net_init_prof(log, profiler);
+	*ctx = context_for(profiler);
+	start(log, true);
+	return NCCL_NET_OK;
 }
 
 enum nccl_net_result net_finalize_ctx(void *ctx)
 {
 	return ctx ? net_finalize() : NCCL_NET_OK;
-}
-
-enum nccl_net_result net_listen_ctx(void *ctx, int dev, void *handle, void **listen_comm)
-{
-	(void)ctx;
-	return net_listen_on(dev, handle, listen_comm);
-}
-
-enum nccl_net_result net_connect_ctx(void *ctx, int dev, void *handle, void **send_comm,
-				     struct nccl_net_device_handle **dev_comm)
-{
-	(void)ctx;
-	(void)dev_comm;
-	return net_connect_to(dev, handle, send_comm);
 }
 
 enum nccl_net_result net_accept_dev(void *listen_comm, void **recv_comm,
@@ -320,17 +362,43 @@ enum nccl_net_result net_accept_dev(void *listen_comm, void **recv_comm,
 	return net_accept_on(listen_comm, recv_comm);
 }
 
+/* Kept apart: without a handle, nothing is to be done after the call. */
+static NOINLINE enum nccl_net_result send_profiled(void *send_comm, void *data, size_t size,
+						   int tag, void *mhandle, void *phandle,
+						   void **request)
+{
+	enum nccl_net_result rc = net_send_to(send_comm, data, size, tag, mhandle, request);
+	struct net_req *req = *request;
+
+	if (req)
+		net_profile_start(req, 1, &phandle, &(size_t){req->bytes});
+	return rc;
+}
+
+static NOINLINE enum nccl_net_result recv_profiled(void *recv_comm, int n, void **data,
+						   const size_t *sizes, const int *tags,
+						   void **mhandles, void **phandles, void **request)
+{
+	enum nccl_net_result rc = net_recv_from(recv_comm, n, data, sizes, tags, mhandles, request);
+
+	if (*request)
+		net_profile_start(*request, n, phandles, sizes);
+	return rc;
+}
+
 enum nccl_net_result net_isend_prof(void *send_comm, void *data, size_t size, int tag,
 				    void *mhandle, void *phandle, void **request)
 {
-	(void)phandle;
+	if (phandle)
+		return send_profiled(send_comm, data, size, tag, mhandle, phandle, request);
 	return net_send_to(send_comm, data, size, tag, mhandle, request);
 }
 
 enum nccl_net_result net_irecv_prof(void *recv_comm, int n, void **data, size_t *sizes, int *tags,
 				    void **mhandles, void **phandles, void **request)
 {
-	(void)phandles;
+	if (phandles)
+		return recv_profiled(recv_comm, n, data, sizes, tags, mhandles, phandles, request);
 	return net_recv_from(recv_comm, n, data, sizes, tags, mhandles, request);
 }
 

@@ -16,6 +16,7 @@
 #include "failover.h"
 #include "message.h"
 #include "mover.h"
+#include "profile.h"
 #include "segment.h"
 #include "stall.h"
 
@@ -504,6 +505,8 @@ void net_todo_run(struct net_engine *e)
 static void finish(struct net_req *req, int *sizes)
 {
 	req->in_use = false;
+	if (unlikely(req->comm->events))
+		net_profile_stop(req);
 	if (req->comm->kind == NET_SEND) {
 		struct net_send *s = (struct net_send *)req->comm;
 

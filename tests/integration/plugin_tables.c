@@ -202,6 +202,39 @@ ParameterizedTest(struct plug_abi *abi, tables, profiler_and_its_handles_are_tak
 	plug_close(&p);
 }
 
+/* ---- the configuration of a communicator ---- */
+
+struct class
+{
+	int abi, value;
+};
+
+ParameterizedTestParameters(tables, traffic_class_changes_nothing)
+{
+	static struct class classes[] = {{10, -1},      {10, 0},   {10, 105},    {11, 8},
+					 {12, INT_MIN}, {12, 255}, {12, INT_MAX}};
+
+	return cr_make_param_array(struct class, classes, sizeof(classes) / sizeof(classes[0]));
+}
+
+ParameterizedTest(struct class *c, tables, traffic_class_changes_nothing)
+{
+	struct nccl_net_config config = {.traffic_class = c->value};
+	void *ctx = NULL;
+	struct plug p;
+	struct link l;
+
+	plug_open(&p, c->abi);
+	plug_close(&p);
+	plug_load(&p, c->abi);
+	need(!p.net.init(&p.net, &ctx, 1, &config, NULL, NULL), "init");
+	p.ctx = ctx;
+	link_open(&l, &p, 0, 0);
+	link_message(&l, 5000, 1);
+	link_close(&l);
+	plug_close(&p);
+}
+
 /* ---- contexts ---- */
 
 static struct plug_abi with_context[] = {{11}, {12}};
