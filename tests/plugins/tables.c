@@ -328,10 +328,12 @@ static enum nccl_net_result get_properties_v9(int dev, struct nccl_net_props_v9 
 			.max_comms = p.max_comms,
 			.max_recvs = p.max_recvs,
 			.device_type = p.device_type,
-			.vdev = {.ndevs = 1, .devs = {dev}},
+			.vdev.ndevs = p.vdev.ndevs,
 			.max_p2p_bytes = p.max_p2p_bytes,
 			.max_coll_bytes = p.max_coll_bytes,
 		};
+	if (!rc)
+		memcpy(props->vdev.devs, p.vdev.devs, sizeof(props->vdev.devs));
 	props_spoil(props + 1);
 	return rc;
 }
@@ -479,11 +481,13 @@ static enum nccl_net_result get_properties_v11(int dev, struct nccl_net_props_v1
 			.max_comms = p.max_comms,
 			.max_recvs = p.max_recvs,
 			.device_type = p.device_type,
-			.vdev = {.ndevs = 1, .devs = {dev}},
+			.vdev.ndevs = p.vdev.ndevs,
 			.max_p2p_bytes = p.max_p2p_bytes,
 			.max_coll_bytes = p.max_coll_bytes,
 			.max_multi_request = p.max_multi_request,
 		};
+	if (!rc)
+		memcpy(props->vdev.devs, p.vdev.devs, sizeof(props->vdev.devs));
 	props_spoil(props + 1);
 	return rc;
 }

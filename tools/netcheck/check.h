@@ -58,6 +58,7 @@ struct check_note {
 	_Atomic uint64_t expected; /* how much was */
 	_Atomic bool failed, skipped, reported;
 	_Atomic bool claimed; /* text is being, or is, written; the first to claim it does so */
+	uint64_t claimed_ns;
 	char text[600];
 	char report[600];
 };

@@ -22,8 +22,10 @@ static void note_write(struct check_note *note, _Atomic bool *verdict, const cha
 {
 	bool free = false;
 
-	if (atomic_compare_exchange_strong(&note->claimed, &free, true))
+	if (atomic_compare_exchange_strong(&note->claimed, &free, true)) {
+		note->claimed_ns = host_now_ns();
 		vsnprintf(note->text, sizeof(note->text), fmt, args);
+	}
 	atomic_store(verdict, true);
 }
 

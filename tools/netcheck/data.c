@@ -149,7 +149,7 @@ static void outstanding_held(struct check_ctx *ctx)
 /* C53 */
 static void in_order(struct check_ctx *ctx)
 {
-	run_stream(ctx, PAGE - 64, check_scale(ctx, 5000, 1000000), 16, NULL);
+	run_stream(ctx, PAGE - 64, check_scale(ctx, 1500, 1000000), 16, NULL);
 }
 
 static size_t size_zero_often(const struct stream *s, uint64_t k)
@@ -530,7 +530,7 @@ static void overwrite(struct stream *s)
 /* C66 */
 static void source_reused(struct check_ctx *ctx)
 {
-	run_stream(ctx, 192, check_scale(ctx, 2000, 100000), SLOTS, overwrite);
+	run_stream(ctx, 192, check_scale(ctx, 500, 100000), SLOTS, overwrite);
 	run_stream(ctx, 96 << 10, check_scale(ctx, 200, 5000), SLOTS, overwrite);
 }
 
@@ -547,7 +547,7 @@ static void whole(struct stream *s)
 /* C67 */
 static void received_is_there(struct check_ctx *ctx)
 {
-	run_stream(ctx, 256, check_scale(ctx, 1000, 100000), 2, whole);
+	run_stream(ctx, 256, check_scale(ctx, 300, 100000), 2, whole);
 	run_stream(ctx, 1 << 20, check_scale(ctx, 40, 1000), 4, whole);
 }
 

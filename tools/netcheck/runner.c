@@ -121,6 +121,7 @@ static void blame(struct job *j, int rank, const char *fmt, ...)
 
 	if (atomic_load(&note->failed) || j->off_ns)
 		return;
+	note->claimed_ns = host_now_ns();
 	host_boot_calls(j->ranks.boot, rank, calls, sizeof(calls));
 	va_start(args, fmt);
 	vsnprintf(note->text, sizeof(note->text), fmt, args);
@@ -216,7 +217,9 @@ static void judge(struct job *j)
 		const struct check_note *note = &j->ranks.notes[r];
 
 		expected += atomic_load(&note->expected);
-		fail = atomic_load(&note->failed) ? note : fail;
+		/* The first: others are often its consequence, at the other end. */
+		if (atomic_load(&note->failed) && (!fail || note->claimed_ns <= fail->claimed_ns))
+			fail = note;
 		skip = atomic_load(&note->skipped) ? note : skip;
 		report = atomic_load(&note->reported) ? note : report;
 	}

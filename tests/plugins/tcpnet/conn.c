@@ -169,10 +169,31 @@ static int reach(int fd, const struct handle *h, struct comm *c, bool ctl)
 	return 1;
 }
 
+/* The listener has taken them: its port may be another's by now. */
+static int welcomed(const struct handle *h, struct comm *c)
+{
+	uint64_t nonce;
+	ssize_t n = recv(c->ctl, &nonce, sizeof(nonce), MSG_PEEK);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n < 0)
+		return -errno;
+	if (!n)
+		return -EPIPE;
+	if (n < (ssize_t)sizeof(nonce))
+		return 0;
+	recv(c->ctl, &nonce, sizeof(nonce), 0);
+	return nonce == h->nonce ? 1 : -EPROTO;
+}
+
 /* The two connections one after the other: the first is made while ctl is -1. */
 static int reach_both(const struct handle *h, struct comm *c)
 {
 	int rc;
+
+	if (c->reached)
+		return welcomed(h, c);
 
 	if (c->ctl < 0) {
 		rc = reach(c->fd, h, c, false);
@@ -182,7 +203,9 @@ static int reach_both(const struct handle *h, struct comm *c)
 		if (c->ctl < 0)
 			return -errno;
 	}
-	return reach(c->ctl, h, c, true);
+	rc = reach(c->ctl, h, c, true);
+	c->reached = rc > 0;
+	return rc < 0 ? rc : 0;
 }
 
 /* Faults before anything is begun; true: *@rc is what connect returns. */
@@ -321,6 +344,8 @@ static struct comm *halves_join(struct listener *l)
 	c->fd = l->half[data].fd;
 	c->ctl = l->half[ctl].fd;
 	no_delay(c->ctl);
+	/* Should it be gone already, test says so. */
+	send(c->ctl, &l->nonce, sizeof(l->nonce), MSG_NOSIGNAL);
 	half_drop(l, data > ctl ? data : ctl);
 	half_drop(l, data > ctl ? ctl : data);
 	return c;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Messages. All under the lock of the comm: registration comes from another thread. */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -14,6 +15,13 @@
 bool comm_idle(const struct comm *c)
 {
 	return c->posted == c->moved;
+}
+
+static void data_lock(struct comm *c)
+{
+	while (c->regs)
+		sched_yield();
+	pthread_mutex_lock(&c->lock);
 }
 
 /* ---- what faults do to messages ---- */
@@ -285,7 +293,7 @@ enum nccl_net_result tcpnet_isend(void *send_comm, void *data, size_t size, int 
 		return test_plugin_usage("data path on the service thread");
 	if (fault("no-request"))
 		return NCCL_NET_OK;
-	pthread_mutex_lock(&c->lock);
+	data_lock(c);
 	at = mr_at(mhandle, c, data, size);
 	rc = at ? send_post(c, at, size, mhandle, tag, request)
 		: test_plugin_usage("message outside of its registration");
@@ -473,7 +481,7 @@ enum nccl_net_result tcpnet_irecv(void *recv_comm, int n, void **data, const siz
 		return test_plugin_usage("irecv of so many parts");
 	if (on_service(c))
 		return test_plugin_usage("data path on the service thread");
-	pthread_mutex_lock(&c->lock);
+	data_lock(c);
 	rc = recv_post(c, n, data, sizes, tags, mhandles, request);
 	pthread_mutex_unlock(&c->lock);
 	return rc;
@@ -545,7 +553,7 @@ enum nccl_net_result tcpnet_test(void *request, int *done, int *sizes)
 	}
 	if (fault_is("sizes-needed"))
 		*(volatile int *)sizes = 0;
-	pthread_mutex_lock(&q->comm->lock);
+	data_lock(q->comm);
 	rc = test_locked(q->comm, q, done, sizes);
 	pthread_mutex_unlock(&q->comm->lock);
 	return rc;

@@ -79,12 +79,14 @@ struct comm {
 	int ctl; /* offers */
 	int dev;
 	bool sender;
+	bool reached;      /* a sender that connects: both connections are made */
 	bool held;         /* fault swap: one send waits for the next */
 	bool wedged;       /* a fault ended all progress */
 	bool broken;       /* the connection is */
 	unsigned number;   /* of those made in this process */
 	pthread_t service; /* the thread that made it, which must not move data */
 	pthread_mutex_t lock;
+	_Atomic int regs;           /* threads that wait to register */
 	struct mr *mrs;             /* registered */
 	uint64_t posted, moved;     /* requests; of receives, all before moved are complete */
 	uint64_t called_ns;         /* last call, for faults of time */
