@@ -13,6 +13,7 @@
 #include "engine.h"
 #include "log.h"
 #include "param.h"
+#include "platform.h"
 #include "proto.h"
 #include "rails.h"
 #include "topo_xml.h"
@@ -139,7 +140,7 @@ static void say_what_was_found(void)
 		 net_dev_data_path(devs[0]));
 }
 
-static void publish_topology(const struct found *f)
+static void set_nccl_env(const struct found *f)
 {
 	struct net_topo t = {
 		.gpus = f->gpu,
@@ -150,6 +151,7 @@ static void publish_topology(const struct found *f)
 	};
 
 	net_topo_here(&t);
+	net_platform_set(t.product);
 	if (net_topo_publish(&t) == 1)
 		net_info("NET/EFA: NCCL_TOPO_FILE=%s: sysfs does not show how this machine is "
 			 "wired",
@@ -178,7 +180,7 @@ static void find(void)
 	for (int i = 0; i < f->ngroups; i++)
 		add(f, &f->group[i]);
 	if (ndevs && net_param()->set_nccl_env)
-		publish_topology(f);
+		set_nccl_env(f);
 	unopened = f->unopened;
 	free(f);
 	if (!ndevs) {

@@ -230,6 +230,78 @@ ParameterizedTest(struct machine *m, config, topology_file_is_set_where_it_helps
 	tree_fini(&tree);
 }
 
+/* ---- NCCL's settings for instance types ---- */
+
+enum { SETTINGS = 6 };
+
+static const char *const setting[SETTINGS] = {
+	"NCCL_BUFFSIZE",       "NCCL_P2P_NET_CHUNKSIZE", "NCCL_NVLSTREE_MAX_CHUNKSIZE",
+	"NCCL_NVLS_CHUNKSIZE", "NCCL_NET_FORCE_FLUSH",   "NCCL_NETDEVS_POLICY",
+};
+
+/* @value: what is set then. */
+struct type {
+	char product[32], env[40];
+	char value[SETTINGS][8];
+};
+
+#define PIECES "8388608", "524288"
+#define NVLS   "524288", "524288", "0"
+
+ParameterizedTestParameters(config, instance_type_has_settings_that_the_user_has_not_set)
+{
+	static struct type types[] = {
+		{"p4d.24xlarge", "", {PIECES}},
+		{"p4de.24xlarge", "", {PIECES}},
+		{"p5.48xlarge", "", {PIECES, NVLS}},
+		{"p5e.48xlarge", "", {PIECES, NVLS}},
+		{"p5en.48xlarge", "", {PIECES, NVLS}},
+		{"p6-b200.48xlarge", "", {PIECES, NVLS}},
+		{"p6-b300.48xlarge", "", {PIECES, NVLS}},
+		{"p5.48xlarge", "NCCL_BUFFSIZE=4194304", {"4194304", "524288", NVLS}},
+		{"p5.48xlarge", "NCCL_EFA_SET_NCCL_ENV=0", {""}},
+		{"p5.4xlarge", "", {""}},
+		{"g5.48xlarge", "", {""}},
+		{"g6e.48xlarge", "", {""}},
+		{"p5", "", {""}},
+		{"HVM domU", "", {""}},
+		{"", "", {""}},
+	};
+
+	return cr_make_param_array(struct type, types, sizeof(types) / sizeof(types[0]));
+}
+
+ParameterizedTest(struct type *t, config, instance_type_has_settings_that_the_user_has_not_set)
+{
+	const char *softefa = getenv("SYSFS_PATH");
+	struct tree tree;
+	struct plug p;
+
+	if (!softefa)
+		cr_skip("needs softefa");
+	tree_copy(&tree, softefa);
+	if (t->product[0])
+		tree_write(&tree, "devices/virtual/dmi/id/product_name", t->product);
+	setenv("SYSFS_PATH", tree.root, 1);
+	for (int i = 0; i < SETTINGS; i++)
+		unsetenv(setting[i]);
+	if (t->env[0])
+		putenv(t->env);
+	plug_open(&p, 0);
+	for (int i = 0; i < SETTINGS; i++) {
+		const char *value = getenv(setting[i]);
+		bool ours = t->value[i][0] && strncmp(t->env, setting[i], strlen(setting[i])) != 0;
+		char line[64];
+
+		need(strcmp(value ? value : "", t->value[i]) == 0, "%s=%s, not \"%s\"", setting[i],
+		     value ? value : "", t->value[i]);
+		snprintf(line, sizeof(line), " %s=", setting[i]);
+		need(plug_said(line) == ours, "%s in the log: %d", setting[i], !ours);
+	}
+	plug_close(&p);
+	tree_fini(&tree);
+}
+
 Test(config, device_says_it_once)
 {
 	struct plug p;
