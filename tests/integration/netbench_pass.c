@@ -125,7 +125,8 @@ Test(netbench_pass, writes_json)
 		"assert j['pattern'] == 'pingpong' and j['ranks'] == 2 and j['exit'] == 0, j\n"
 		"assert [r['size'] for r in j['rows']] == [0, 8, 64, 512], j\n"
 		"for r in j['rows']:\n"
-		"    assert r['wrong'] == 0 and 0 < r['p50_us'] <= r['p99_us'], r\n"
+		"    assert r['wrong'] == 0 and 0 < r['p50_us'] <= r['p99_us'] <= r['p999_us'], r\n"
+		"    assert r['cpu'] > 0, r\n"
 		"    assert abs(r['algbw_GBps'] - r['size'] / r['time_us'] / 1e3) < 1e-4, r\n";
 
 	cmd_run(&cmd, 20,

@@ -200,7 +200,7 @@ Test(bw, the_table_tells_what_was_measured)
 
 Test(bw, a_plot_is_drawn_from_all_sizes)
 {
-	run((struct pair){.before = GNUPLOT("test x$1 = x--version || cat >$SRD_BW_PLOT\\n"),
+	run((struct pair){.before = GNUPLOT("test x$1 = x--version || cat >$PLOT_FILE\\n"),
 			  .client = "-n 50 -s 8:32 --plot $t/a.png",
 			  .after = "cat $t/a.png"});
 	pair_expect(&cmd, 0, 0);

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "conn.h"
 #include "host/log.h"
@@ -106,12 +107,20 @@ static int point_warm_up(struct nb *nb)
 	return rc;
 }
 
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 static int point_run(void *arg)
 {
 	struct point *point = arg;
 	struct nb *nb = point->nb;
 	enum nb_mode mode = nb->opt->check ? NB_STAMP : NB_PLAIN;
-	uint64_t start_ns;
+	uint64_t start_ns, start_cpu_ns;
 	double total_us;
 	int rc;
 
@@ -124,11 +133,13 @@ static int point_run(void *arg)
 		rc = host_barrier(nb->self, HOST_PROGRESS);
 	if (rc)
 		return rc;
+	start_cpu_ns = cpu_ns();
 	start_ns = host_now_ns();
 	rc = nb->pattern->exchange(nb, nb->opt->iters, mode);
 	if (rc)
 		return rc;
 	total_us = (double)(host_now_ns() - start_ns) / 1e3;
+	point->sample.cpu = (double)(cpu_ns() - start_cpu_ns) / 1e3 / total_us;
 	nb->pattern->measure(nb, nb->opt->iters, total_us, &point->sample);
 	if (mode == NB_STAMP)
 		nb->pattern->verify(nb);
@@ -148,6 +159,8 @@ static struct nb_row row_of(const struct nb *nb, const struct nb_sample *samples
 		row.time_us = s->time_us > row.time_us ? s->time_us : row.time_us;
 		row.p50_us = s->p50_us > row.p50_us ? s->p50_us : row.p50_us;
 		row.p99_us = s->p99_us > row.p99_us ? s->p99_us : row.p99_us;
+		row.p999_us = s->p999_us > row.p999_us ? s->p999_us : row.p999_us;
+		row.cpu = s->cpu > row.cpu ? s->cpu : row.cpu;
 		row.wrong += s->wrong;
 	}
 	row.algbw = row.time_us > 0 ? (double)size / row.time_us / 1e3 : 0;

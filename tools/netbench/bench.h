@@ -40,7 +40,8 @@ struct nb;
 struct nb_sample {
 	double time_us; /* per iteration, in the pattern's sense */
 	double p50_us;  /* pingpong only */
-	double p99_us;
+	double p99_us, p999_us;
+	double cpu; /* of one core, all threads of the process: 1.0 is one that never rests */
 	uint64_t wrong;
 };
 

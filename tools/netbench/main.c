@@ -2,6 +2,7 @@
 /* netbench: drive an NCCL net plugin as NCCL does, check the data, time it. */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -87,6 +88,7 @@ int main(int argc, char **argv)
 	const struct nb_pattern *pattern;
 	struct nb_report *report;
 	struct nb_options opt;
+	const struct plotter *plotter = NULL;
 	FILE *json = NULL;
 	int code, rc;
 
@@ -102,6 +104,8 @@ int main(int argc, char **argv)
 		host_err("--json %s: %s", opt.json, strerror(errno));
 		return HOST_USAGE;
 	}
+	if (opt.plot && prints(&opt) && !(plotter = plotter_find()))
+		return HOST_USAGE;
 	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	if (report == MAP_FAILED) {
@@ -110,6 +114,10 @@ int main(int argc, char **argv)
 	}
 	code = run_ranks(&opt, pattern, report);
 	if (json && nb_report_json(json, pattern, &opt, report, code) && code < HOST_USAGE)
+		code = HOST_USAGE;
+	/* A plotter that ends early is no reason to die silently; ranks had the default. */
+	signal(SIGPIPE, SIG_IGN);
+	if (plotter && report->nrows && nb_report_plot(plotter, &opt, report) && code < HOST_USAGE)
 		code = HOST_USAGE;
 	return code;
 }

@@ -51,6 +51,8 @@ static const struct option_row rows[] = {
 	{"rank", 0, OPTION_NUMBER, "N", AT(rank), 0, HOST_MAX_RANKS - 1, NULL,
 	 "which one (default: as mpirun or srun say)"},
 	{"json", 0, OPTION_STRING, "FILE", AT(json), 0, 0, NULL, "write the figures there as well"},
+	{"plot", 0, OPTION_STRING, "FILE.png", AT(plot), 0, 0, NULL,
+	 "draw bus bandwidth by size, with gnuplot or python3's matplotlib"},
 	{"no-check", 0, OPTION_OFF, NULL, AT(check), 0, 0, NULL, "send garbage, verify nothing"},
 	{"help", 0, OPTION_HELP, NULL, 0, 0, 0, NULL, "this text"},
 };

@@ -12,6 +12,7 @@ struct nb_options {
 	const char *plugin;
 	const char *pattern;
 	const char *json; /* NULL: none */
+	const char *plot; /* likewise */
 	uint64_t ranks;
 	uint64_t min, max; /* bytes */
 	uint64_t factor;

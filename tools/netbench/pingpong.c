@@ -148,6 +148,7 @@ static void pingpong_measure(struct nb *nb, uint64_t iters, double total_us,
 	sample->time_us = total_us / (double)iters / 2;
 	sample->p50_us = p->rounds_us[iters / 2] / 2;
 	sample->p99_us = p->rounds_us[(iters * 99 + 99) / 100 - 1] / 2;
+	sample->p999_us = p->rounds_us[(iters * 999 + 999) / 1000 - 1] / 2;
 }
 
 static void pingpong_fini(struct nb *nb)

@@ -12,8 +12,8 @@
 void nb_report_header(const struct nb *nb, const struct nb_report *report)
 {
 	const struct nb_options *opt = nb->opt;
-	const char *percentiles = nb->pattern->percentiles ? "       p50       p99" : "";
-	const char *units = nb->pattern->percentiles ? "      (us)      (us)" : "";
+	const char *percentiles = nb->pattern->percentiles ? "       p50       p99     p99.9" : "";
+	const char *units = nb->pattern->percentiles ? "      (us)      (us)      (us)" : "";
 
 	printf("# netbench: plugin %s, net ABI v%d, %s\n", report->plugin, report->abi,
 	       report->path);
@@ -50,6 +50,7 @@ void nb_report_row(const struct nb_pattern *pattern, const struct nb_options *op
 	if (pattern->percentiles) {
 		printf(" %9s", us_str(text, row->p50_us));
 		printf(" %9s", us_str(text, row->p99_us));
+		printf(" %9s", us_str(text, row->p999_us));
 	}
 	printf(" %9.3f %9.3f", row->algbw, row->busbw);
 	if (opt->check)
@@ -77,6 +78,15 @@ static double mean_busbw(const struct nb_report *report)
 	return report->nrows ? sum / report->nrows : 0;
 }
 
+static double busiest(const struct nb_report *report)
+{
+	double cpu = 0;
+
+	for (int i = 0; i < report->nrows; i++)
+		cpu = report->rows[i].cpu > cpu ? report->rows[i].cpu : cpu;
+	return cpu;
+}
+
 void nb_report_summary(const struct nb_options *opt, const struct nb_report *report, int code)
 {
 	uint64_t wrong = total_wrong(report);
@@ -90,6 +100,7 @@ void nb_report_summary(const struct nb_options *opt, const struct nb_report *rep
 	else
 		printf("# Out of bounds values : not checked\n");
 	printf("# Avg bus bandwidth    : %.6g\n", mean_busbw(report));
+	printf("# CPU, busiest rank    : %.0f %% of a core\n", 100 * busiest(report));
 	fflush(stdout);
 }
 
@@ -104,8 +115,10 @@ static void json_row(FILE *f, const struct nb_pattern *pattern, const struct nb_
 	json_string(f, "redop", pattern->redop);
 	fprintf(f, ", \"time_us\": %.4f", row->time_us);
 	if (pattern->percentiles)
-		fprintf(f, ", \"p50_us\": %.4f, \"p99_us\": %.4f", row->p50_us, row->p99_us);
-	fprintf(f, ", \"algbw_GBps\": %.6g, \"busbw_GBps\": %.6g", row->algbw, row->busbw);
+		fprintf(f, ", \"p50_us\": %.4f, \"p99_us\": %.4f, \"p999_us\": %.4f", row->p50_us,
+			row->p99_us, row->p999_us);
+	fprintf(f, ", \"algbw_GBps\": %.6g, \"busbw_GBps\": %.6g, \"cpu\": %.3f", row->algbw,
+		row->busbw, row->cpu);
 	if (opt->check)
 		fprintf(f, ", \"wrong\": %" PRIu64 "}", row->wrong);
 	else
@@ -156,4 +169,14 @@ int nb_report_json(FILE *f, const struct nb_pattern *pattern, const struct nb_op
 		return -EIO;
 	}
 	return 0;
+}
+
+int nb_report_plot(const struct plotter *plotter, const struct nb_options *opt,
+		   const struct nb_report *report)
+{
+	struct plot_point points[NB_MAX_ROWS];
+
+	for (int i = 0; i < report->nrows; i++)
+		points[i] = (struct plot_point){report->rows[i].size, report->rows[i].busbw};
+	return plot_draw(plotter, points, report->nrows, opt->plot);
 }

@@ -6,14 +6,16 @@
 #include <stdio.h>
 
 #include "bench.h"
+#include "common/plot.h"
 
 enum { NB_MAX_ROWS = 64 }; /* 64 GiB by a factor of 2 makes 37 */
 
 struct nb_row {
 	uint64_t size;  /* bytes */
 	uint64_t count; /* elements */
-	double time_us, p50_us, p99_us;
+	double time_us, p50_us, p99_us, p999_us;
 	double algbw, busbw; /* 10^9 bytes per second */
+	double cpu;          /* cores that the busiest rank kept busy */
 	uint64_t wrong;
 };
 
@@ -36,6 +38,10 @@ void nb_report_summary(const struct nb_options *opt, const struct nb_report *rep
 /* 0 or -errno, said on stderr. Closes @file. */
 int nb_report_json(FILE *file, const struct nb_pattern *pattern, const struct nb_options *opt,
 		   const struct nb_report *report, int code);
+
+/* 0 or -errno, said on stderr. */
+int nb_report_plot(const struct plotter *plotter, const struct nb_options *opt,
+		   const struct nb_report *report);
 
 /* What rank 0 hands to nb_rank_main() of all. */
 struct nb_run {

@@ -3,8 +3,8 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "common/plot.h"
 #include "common/say.h"
-#include "plot.h"
 #include "report.h"
 
 static int measure(struct bw *bw)
@@ -24,12 +24,21 @@ static int measure(struct bw *bw)
 	return rc;
 }
 
+static int draw(const struct bw *bw, const struct plotter *plotter)
+{
+	struct plot_point points[BW_MAX_SIZES];
+
+	for (int i = 0; i < bw->nrows; i++)
+		points[i] = (struct plot_point){bw->rows[i].size, bw_row_gbps(&bw->rows[i])};
+	return plot_draw(plotter, points, bw->nrows, bw->opt->plot);
+}
+
 static int client(struct bw *bw)
 {
-	const struct bw_plotter *plotter = NULL;
+	const struct plotter *plotter = NULL;
 	int rc, end;
 
-	if (bw->opt->plot && !(plotter = bw_plotter_find()))
+	if (bw->opt->plot && !(plotter = plotter_find()))
 		return -1;
 	rc = bw_open(bw);
 	if (rc)
@@ -37,7 +46,7 @@ static int client(struct bw *bw)
 	rc = measure(bw);
 	end = bw_report_end(bw, rc || bw->wrong);
 	if (!rc && !end && plotter)
-		end = bw_plot(plotter, bw, bw->opt->plot);
+		end = draw(bw, plotter);
 	return rc ? rc : end;
 }
 

@@ -13,18 +13,17 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "common/say.h"
-#include "report.h"
+#include "say.h"
 
-#define FILE_VARIABLE "SRD_BW_PLOT"
+#define FILE_VARIABLE "PLOT_FILE"
 
-struct bw_plotter {
+struct plotter {
 	const char *probe, *command; /* lines of shell */
 	const char *head, *row[3],
 		*end; /* the script; between the parts of row are size and GB/s */
 };
 
-static const struct bw_plotter plotters[] = {
+static const struct plotter plotters[] = {
 	{
 		.probe = "gnuplot --version >/dev/null 2>&1",
 		.command = "gnuplot",
@@ -60,7 +59,7 @@ static const struct bw_plotter plotters[] = {
 	},
 };
 
-const struct bw_plotter *bw_plotter_find(void)
+const struct plotter *plotter_find(void)
 {
 	for (size_t i = 0; i < sizeof(plotters) / sizeof(plotters[0]); i++) {
 		if (!system(plotters[i].probe))
@@ -70,16 +69,18 @@ const struct bw_plotter *bw_plotter_find(void)
 	return NULL;
 }
 
-static void write_script(FILE *to, const struct bw_plotter *plotter, const struct bw *bw)
+static void write_script(FILE *to, const struct plotter *plotter, const struct plot_point *points,
+			 int n)
 {
 	fputs(plotter->head, to);
-	for (int i = 0; i < bw->nrows; i++)
-		fprintf(to, "%s%" PRIu64 "%s%.6g%s", plotter->row[0], bw->rows[i].size,
-			plotter->row[1], bw_row_gbps(&bw->rows[i]), plotter->row[2]);
+	for (int i = 0; i < n; i++)
+		fprintf(to, "%s%" PRIu64 "%s%.6g%s", plotter->row[0], points[i].bytes,
+			plotter->row[1], points[i].gbps, plotter->row[2]);
 	fputs(plotter->end, to);
 }
 
-int bw_plot(const struct bw_plotter *plotter, const struct bw *bw, const char *path)
+int plot_draw(const struct plotter *plotter, const struct plot_point *points, int n,
+	      const char *path)
 {
 	struct stat there;
 	FILE *to;
@@ -90,7 +91,7 @@ int bw_plot(const struct bw_plotter *plotter, const struct bw *bw, const char *p
 		say("--plot %s: %s", path, strerror(errno));
 		return -EIO;
 	}
-	write_script(to, plotter, bw);
+	write_script(to, plotter, points, n);
 	rc = pclose(to);
 	if (!rc && !stat(path, &there) && there.st_size)
 		return 0;
