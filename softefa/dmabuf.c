@@ -20,27 +20,36 @@
 #endif
 #define PAGE 4096u
 
-/* The bytes of @fd and the unit in which it can be mapped. */
-static int measure(int fd, uint64_t *size, uint64_t *unit)
+/*
+ * The bytes of @fd, where in the file they begin, and the unit in which it can be mapped. A real
+ * dma-buf may be a part of some memory; a memfd in place of that is open at the part's beginning.
+ */
+static int measure(int fd, uint64_t *size, uint64_t *first, uint64_t *unit)
 {
 	struct statfs fs;
 	struct stat st;
-	off_t end;
+	off_t at, end;
 
 	if (se_private_fd(fd))
 		return -EBADF;
 	if (se_real.fstat(fd, &st) || fstatfs(fd, &fs))
 		return -errno;
 	*unit = fs.f_type == HUGETLBFS_MAGIC ? (uint64_t)fs.f_bsize : PAGE;
+	*first = 0;
 	if (fs.f_type == DMA_BUF_MAGIC) {
 		end = lseek(fd, 0, SEEK_END);
 		*size = (uint64_t)end;
 		return end < 0 ? -errno : 0;
 	}
-	*size = (uint64_t)st.st_size;
-	if (!S_ISREG(st.st_mode) || se_ctx_find(&st))
+	if (!S_ISREG(st.st_mode) || se_ctx_find(&st) ||
+	    (fs.f_type != TMPFS_MAGIC && fs.f_type != HUGETLBFS_MAGIC))
 		return -EINVAL;
-	return fs.f_type == TMPFS_MAGIC || fs.f_type == HUGETLBFS_MAGIC ? 0 : -EINVAL;
+	at = lseek(fd, 0, SEEK_CUR);
+	if (at < 0 || at > st.st_size || (uint64_t)at % *unit)
+		return -EINVAL;
+	*first = (uint64_t)at;
+	*size = (uint64_t)(st.st_size - at);
+	return 0;
 }
 
 static int refuse(int fd, const char *why)
@@ -52,13 +61,13 @@ static int refuse(int fd, const char *why)
 int se_dmabuf_map(struct se_dmabuf *d, int fd, uint64_t offset, uint64_t len, bool write,
 		  uint64_t *addr)
 {
-	uint64_t size, unit, start, end = offset + len;
+	uint64_t size, first, unit, start, end = offset + len;
 	int rc;
 
 	*d = (struct se_dmabuf){0};
 	if (end < offset)
 		return -EINVAL;
-	rc = measure(fd, &size, &unit);
+	rc = measure(fd, &size, &first, &unit);
 	if (rc)
 		return rc;
 	if (end > size || len == 0)
@@ -66,7 +75,7 @@ int se_dmabuf_map(struct se_dmabuf *d, int fd, uint64_t offset, uint64_t len, bo
 	start = offset / unit * unit;
 	d->len = (end - start + unit - 1) / unit * unit;
 	d->va = mmap(NULL, d->len, PROT_READ | (write ? PROT_WRITE : 0), MAP_SHARED, fd,
-		     (off_t)start);
+		     (off_t)(first + start));
 	if (d->va == MAP_FAILED) {
 		rc = -errno;
 		*d = (struct se_dmabuf){0};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that the application names by a file descriptor: a dma-buf, or a memfd in place of one. It
- * is mapped here for as long as the region lives; the descriptor is not kept.
+ * Memory that the application names by a file descriptor: a dma-buf, or a memfd in place of one,
+ * from its position on. It is mapped here for as long as the region lives; the descriptor is not
+ * kept.
  */
 #ifndef SE_DMABUF_H
 #define SE_DMABUF_H

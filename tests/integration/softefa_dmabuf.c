@@ -19,6 +19,7 @@
 TestSuite(softefa_dmabuf, .timeout = 60);
 
 enum { PAGE = 4096, PAGES = 8, SIZE = PAGES * PAGE, AT = PAGE + 100, LEN = 3 * PAGE };
+enum { PART = 3 * PAGE }; /* where a part of a memfd begins */
 
 static const uint64_t iova = 0x7f0000000000 + AT;
 
@@ -33,16 +34,22 @@ static int memfd(uint8_t **view)
 	return fd;
 }
 
-/* Registered and closed: the region does not need the descriptor. */
-static uint8_t *registered(struct raw_mr *mr, const struct node *n)
+/* The memfd from @start on, registered and closed: the region does not need the descriptor. */
+static uint8_t *registered_part(struct raw_mr *mr, const struct node *n, off_t start)
 {
 	uint8_t *view;
 	int fd = memfd(&view);
 
+	MUST(lseek(fd, start, SEEK_SET) == start, "lseek");
 	MUST_0(raw_mr_reg_dmabuf(mr, &n->dev, &n->pd,
 				 &(struct raw_dmabuf){fd, AT, LEN, iova, RAW_ALL_ACCESS}));
 	close(fd);
 	return view;
+}
+
+static uint8_t *registered(struct raw_mr *mr, const struct node *n)
+{
+	return registered_part(mr, n, 0);
 }
 
 /* How many mappings of it this process has. */
@@ -61,7 +68,7 @@ static unsigned mappings(void)
 
 /* ---- what is refused ---- */
 
-enum what { MEMFD, NONE, CLOSED, PIPE, DEVICE, FILE_ON_DISK, COMMAND };
+enum what { MEMFD, MEMFD_PART, MEMFD_ODD, NONE, CLOSED, PIPE, DEVICE, FILE_ON_DISK, COMMAND };
 
 static struct bad {
 	enum what what;
@@ -77,6 +84,9 @@ static struct bad {
 	{COMMAND, 0, PAGE, 0, 1, EINVAL},
 	{MEMFD, 0, SIZE + 1, 0, 1, EINVAL}, /* beyond the end */
 	{MEMFD, SIZE, 1, 0, 1, EINVAL},
+	{MEMFD_PART, 0, SIZE - PART + 1, 0, 1, EINVAL},
+	{MEMFD_PART, 0, SIZE - PART, 0, 1, 0},
+	{MEMFD_ODD, 0, PAGE, 0, 1, EINVAL},      /* a part that begins within a page */
 	{MEMFD, PAGE, UINT64_MAX, 0, 1, EINVAL}, /* around the end of numbers */
 	{MEMFD, 0, PAGE + 1, UINT64_MAX - PAGE + 1, 1, EINVAL},
 	{MEMFD, 0, 0, 0, 1, EINVAL}, /* empty */
@@ -96,11 +106,16 @@ static struct bad {
 static int descriptor(enum what what, const struct node *n)
 {
 	uint8_t *view;
-	int p[2];
+	int p[2], fd;
 
 	switch (what) {
 	case MEMFD:
 		return memfd(&view);
+	case MEMFD_PART:
+	case MEMFD_ODD:
+		fd = memfd(&view);
+		lseek(fd, what == MEMFD_PART ? PART : PART + 100, SEEK_SET);
+		return fd;
 	case PIPE:
 		return pipe(p) ? -1 : p[0];
 	case DEVICE:
@@ -134,7 +149,7 @@ ParameterizedTest(struct bad *b, softefa_dmabuf, senseless_registration_is_refus
 	buf.access = b->access;
 	cr_assert(eq(int, raw_mr_reg_dmabuf(&mr, &n.dev, &n.pd, &buf), -b->err));
 	if (b->err)
-		cr_assert(eq(uint, mappings(), b->what == MEMFD)); /* the test's own */
+		cr_assert(eq(uint, mappings(), b->what <= MEMFD_ODD)); /* the test's own */
 	else
 		MUST_0(raw_mr_dereg(&mr, &n.dev));
 	node_fini(&n);
@@ -205,6 +220,21 @@ Test(softefa_dmabuf, all_operations_reach_it_in_one_process)
 	for (unsigned i = 0; i < AT + 8; i++)
 		cr_assert(zero(u8, view[i]));
 	for (unsigned i = AT + LEN; i < SIZE; i++)
+		cr_assert(zero(u8, view[i]));
+	duo_fini(&d);
+}
+
+Test(softefa_dmabuf, memfd_begins_at_its_position)
+{
+	struct raw_mr mr;
+	uint8_t *view;
+	struct duo d;
+
+	node_settings(NULL);
+	duo_init(&d, &(struct node_attr){0});
+	view = registered_part(&mr, &d.b, PART);
+	all_ways(&d.a, &d.b, &d.to_b, &mr, view + PART);
+	for (unsigned i = 0; i < PART + AT + 8; i++)
 		cr_assert(zero(u8, view[i]));
 	duo_fini(&d);
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_BUS    0x10
+#define FIRST_BUS    0xca /* softefa has those from 0x10 on */
 #define TOTAL_BYTES  ((size_t)16 << 30)
 #define SHARED_BYTES 232448
 
