@@ -3,6 +3,7 @@
 #include "count.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,9 +22,13 @@ static int entries(const char *path)
 
 void count_take(struct count *c)
 {
-	FILE *f = fopen("/proc/self/statm", "r");
+	/* Counting takes a descriptor. */
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	size_t pages = 0;
+	FILE *f;
 
+	pthread_mutex_lock(&lock);
+	f = fopen("/proc/self/statm", "r");
 	if (!f || fscanf(f, "%*u %zu", &pages) != 1)
 		pages = 0;
 	if (f)
@@ -33,4 +38,5 @@ void count_take(struct count *c)
 		.threads = entries("/proc/self/task"),
 		.resident = pages * (size_t)sysconf(_SC_PAGESIZE),
 	};
+	pthread_mutex_unlock(&lock);
 }

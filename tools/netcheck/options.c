@@ -32,7 +32,7 @@ static const struct option_row rows[] = {
 	{"seed", 0, OPTION_NUMBER, "N", AT(seed), 0, UINT32_MAX, "1", "of sizes and orders"},
 	{"timeout", 0, OPTION_NUMBER, "S", AT(timeout), 1, 3600, NULL,
 	 "seconds for one check (default: 30, with --full 600)"},
-	{"jobs", 0, OPTION_NUMBER, "N", AT(jobs), 1, 64, "2", "checks at a time"},
+	{"jobs", 0, OPTION_NUMBER, "N", AT(jobs), 1, 64, "4", "checks at a time"},
 	{"json", 0, OPTION_STRING, "FILE", AT(json), 0, 0, NULL,
 	 "write the verdicts there as well"},
 	{"junit", 0, OPTION_STRING, "FILE", AT(junit), 0, 0, NULL, "the same as XML that CI reads"},

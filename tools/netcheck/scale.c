@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Many comms, many threads, many times. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -217,35 +218,26 @@ static void many_comms(struct check_ctx *ctx)
 static void children(struct check_ctx *ctx)
 {
 	struct check_lane lane;
-	int hold[2], status;
 	pid_t runs, stays;
+	int status;
 
-	if (pipe(hold))
-		check_skip(ctx, "no pipe");
 	check_lane_open(ctx, &lane, 50000);
 	check_lane_pass(ctx, &lane, 50000);
 	runs = fork();
 	if (!runs) {
 		execl("/bin/true", "true", NULL);
-		_exit(0);
+		_exit(1);
 	}
 	stays = fork();
-	if (!stays) {
-		char byte;
-
-		close(hold[1]);
-		while (read(hold[0], &byte, 1) > 0)
-			;
-		_exit(0);
-	}
-	close(hold[0]);
-	for (int i = 0; i < 20; i++)
+	while (!stays)
+		pause();
+	for (int i = 0; i < 10; i++)
 		check_lane_pass(ctx, &lane, 50000);
-	close(hold[1]);
 	check_expect(ctx, runs > 0 && waitpid(runs, &status, 0) == runs && !status,
 		     "expected that a child can run /bin/true, saw that it cannot");
-	check_expect(ctx, stays > 0 && waitpid(stays, &status, 0) == stays && !status,
-		     "expected that a child can end, saw that it cannot");
+	check_need(ctx, stays > 0, "expected that the process can fork, saw that it cannot");
+	kill(stays, SIGKILL);
+	waitpid(stays, &status, 0);
 	for (int i = 0; i < 5; i++)
 		check_lane_pass(ctx, &lane, 50000);
 	check_lane_close(ctx, &lane);
