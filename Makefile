@@ -107,6 +107,7 @@ $(O)/integration/plugin_lean: rpath += $(patsubst %,-Wl$(comma)--export-dynamic-
 netbench_subjects := $(O)/netbench $(patsubst %,$(O)/plugins/%.so,tcpnet tcpnet-v9 nullnet) \
 	$(O)/softefa $(O)/libsoftefa.so $(O)/libnccl-net-efa.so
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netbench*.c)): | $(netbench_subjects)
+$(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netcheck*.c)): | $(O)/netcheck $(netbench_subjects)
 $(O)/integration/config_run: | $(O)/libnccl-net-efa.so $(O)/libsrd.so
 $(O)/integration/config_check: | $(O)/netbench $(O)/plugins/tcpnet.so
 $(O)/integration/tools_info: | $(O)/srd-info $(O)/softefa $(O)/libsoftefa.so $(O)/libsrd.so $(O)/libnccl-net-efa.so \
@@ -159,6 +160,11 @@ check: all $(tests) check-layers check-exports check-headers check-manual check-
 	$(Q)BUILD=$(O) scripts/run-tests.sh $(tests)
 conformance: all $(conformance) ## what an EFA does, on softefa; SOFTEFA=0: on the machine's own
 	$(Q)BUILD=$(O) scripts/run-tests.sh $(conformance)
+check-plugin: all $(O)/cuda/libcuda.so.1 ## netcheck on the plugin: each version of the ABI, each protocol, rails 1 and 4
+	$(Q)BUILD=$(O) scripts/check-plugin.sh
+check-plugin-tsan: $(O)/softefa $(O)/libsoftefa.so ## the same under ThreadSanitizer, ranks as threads
+	$(Q)$(MAKE) SAN=thread build-thread/netcheck build-thread/libnccl-net-efa.so
+	$(Q)BUILD=$(O) scripts/check-plugin.sh tsan build-thread
 check-gpu: $(O)/gpu/gpu ## srd_cuda on a real GPU; says what it could not check
 	$(Q)$<
 check-gpu-nccl: all ## a stock NCCL over the plugin, two ranks on one real GPU; Error 77: not run
@@ -195,9 +201,9 @@ check-headers: ## each public header compiles alone, as C11 and C++17
 	$(Q)for h in include/*.h; do for x in "c -std=c11" "c++ -std=c++17"; do \
 		echo "#include \"$$h\"" | $(CC) $(CPPFLAGS) -Wall -Wextra -Wundef -pedantic -Werror \
 			-fsyntax-only -x $$x - || exit 1; done; done
-check-manual: $(O)/softefa $(O)/softefa.1 $(O)/netbench $(srd_tools:%=$(O)/%) ## manual pages have all options and settings
+check-manual: $(O)/softefa $(O)/softefa.1 $(O)/netbench $(O)/netcheck $(srd_tools:%=$(O)/%) ## manual pages have all options and settings
 	$(Q)scripts/manual.sh $(O)/softefa check $(O)/softefa.1
-	$(Q)for t in netbench $(srd_tools); do scripts/manual.sh $(O)/$$t check docs/$$t.1 || exit 1; done
+	$(Q)for t in netbench netcheck $(srd_tools); do scripts/manual.sh $(O)/$$t check docs/$$t.1 || exit 1; done
 check-docs: | $(efadv) ## README.md, srd(7), the map from Python, docs/compare.md and tests/README.md agree with the code
 	$(Q)CC="$(CC)" RDMA_CORE=$(RDMA_CORE) scripts/docs.sh
 check-install: all $(O)/installed/libsrd.so $(O)/installed/libnccl-net-efa.so $(srd_tools:%=$(O)/installed/%) ## what make install installs works
@@ -243,7 +249,7 @@ doc     = share/doc/nccl-net-efa/examples
 private = $(wildcard include/nccl_*.h) include/srd_env.h
 install: all $(O)/installed/libsrd.so $(O)/installed/libnccl-net-efa.so $(srd_tools:%=$(O)/installed/%) ## below PREFIX (/usr/local), in DESTDIR
 	$(Q)install -d $(addprefix $(dest)/,bin include lib/pkgconfig share/man/man1 share/man/man7 $(doc))
-	$(Q)install $(O)/softefa $(O)/netbench $(srd_tools:%=$(O)/installed/%) $(dest)/bin
+	$(Q)install $(O)/softefa $(O)/netbench $(O)/netcheck $(srd_tools:%=$(O)/installed/%) $(dest)/bin
 	$(Q)install -m 644 $(filter-out $(private),$(wildcard include/*.h)) $(dest)/include
 	$(Q)install -m 644 $(O)/libsrd.a $(O)/libsoftefa.so $(O)/installed/libnccl-net-efa.so $(dest)/lib
 	$(Q)install -m 644 $(O)/installed/libsrd.so $(dest)/lib/libsrd.so.$(version)
@@ -251,7 +257,7 @@ install: all $(O)/installed/libsrd.so $(O)/installed/libnccl-net-efa.so $(srd_to
 	$(Q)ln -sf $(soname) $(dest)/lib/libsrd.so
 	$(Q)ln -sf libnccl-net-efa.so $(dest)/lib/libnccl-net.so
 	$(Q)sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(version)|' core/srd.pc.in >$(dest)/lib/pkgconfig/srd.pc
-	$(Q)install -m 644 $(O)/softefa.1 docs/netbench.1 $(srd_tools:%=docs/%.1) $(dest)/share/man/man1
+	$(Q)install -m 644 $(O)/softefa.1 docs/netbench.1 docs/netcheck.1 $(srd_tools:%=docs/%.1) $(dest)/share/man/man1
 	$(Q)install -m 644 docs/*.7 $(dest)/share/man/man7
 	$(Q)install -m 644 examples/* $(dest)/$(doc)
 clean: ## remove all that was built, except build/deps
@@ -261,7 +267,7 @@ help: ## list the targets
 	@echo "with V=1 (show commands), SAN=address,undefined or thread, RDMA_CORE=PREFIX, CC=, CFLAGS="
 
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
-.PHONY: all bench bench-softefa check check-layers check-exports check-headers check-gpu check-gpu-nccl check-manual check-docs check-install conformance \
+.PHONY: all bench bench-softefa check check-plugin check-plugin-tsan check-layers check-exports check-headers check-gpu check-gpu-nccl check-manual check-docs check-install conformance \
 	install stress run-stress fuzz run-fuzz demo deps \
 	check-nccl check-peers lint pre-push clean help topology
 .SECONDARY:

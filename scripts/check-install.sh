@@ -17,11 +17,11 @@ fail() { echo "install: $*"; bad=1; }
 
 list=$(cd "$dir" && find . ! -type d ! -path ./log -printf '%m %P\n' | sort -k 2)
 want=$({
-	for f in softefa netbench srd-pingpong srd-bw srd-info; do echo "755 opt/efa/bin/$f"; done
+	for f in softefa netbench netcheck srd-pingpong srd-bw srd-info; do echo "755 opt/efa/bin/$f"; done
 	for f in srd.h srd_cuda.h srd_topo.h; do echo "644 opt/efa/include/$f"; done
 	for f in libsrd.a libsrd.so.$version libsoftefa.so libnccl-net-efa.so pkgconfig/srd.pc; do echo "644 opt/efa/lib/$f"; done
 	for f in libsrd.so libsrd.so.0 libnccl-net.so; do echo "777 opt/efa/lib/$f"; done
-	for f in man1/{softefa,netbench,srd-pingpong,srd-bw,srd-info}.1 man7/srd.7; do echo "644 opt/efa/share/man/$f"; done
+	for f in man1/{softefa,netbench,netcheck,srd-pingpong,srd-bw,srd-info}.1 man7/srd.7; do echo "644 opt/efa/share/man/$f"; done
 	for f in examples/*; do echo "644 opt/efa/share/doc/nccl-net-efa/$f"; done
 } | sort -k 2)
 diff <(echo "$want") <(echo "$list") || fail "not the files that are meant (<: missing, >: too many)"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # run-tests.sh TEST...: run Criterion programs one after the other, a line each, all of the output of those that fail.
 # BUILD=DIR is where softefa is. What is in integration/ runs on software EFA devices, each program in a domain of its
-# own, unless it starts softefa itself (netbench, examples), or needs none (config); those of the core run on each kind of CQ
+# own, unless it starts softefa itself (netbench, netcheck, examples), or needs none (config); those of the core run on each kind of CQ
 # (tests/lib/loop.h), those of the plugin's data path on one rail, and by each protocol on four.
 # What is in conformance/ runs on devices of each kind that variants() lists; with SOFTEFA=0 on those of the machine.
 # Exits 1 if a test failed, crashed, hung, or a program had none.
@@ -32,7 +32,7 @@ run() {
 		jobs=(-j8) # they wait most of the time
 		[ "${SOFTEFA:-1}" != 0 ] || launcher=()
 		;;
-	*/integration/@(netbench|config_)* | */integration/examples) launcher=() ;;
+	*/integration/@(netbench|netcheck|config_)* | */integration/examples) launcher=() ;;
 	*/integration/*) ;;
 	*) launcher=() ;;
 	esac
