@@ -107,7 +107,7 @@ $(O)/integration/plugin_lean: rpath += $(patsubst %,-Wl$(comma)--export-dynamic-
 netbench_subjects := $(O)/netbench $(patsubst %,$(O)/plugins/%.so,tcpnet tcpnet-v9 nullnet) \
 	$(O)/softefa $(O)/libsoftefa.so $(O)/libnccl-net-efa.so
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netbench*.c)): | $(netbench_subjects)
-$(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netcheck*.c)): | $(O)/netcheck $(netbench_subjects)
+$(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netcheck*.c)): | $(O)/netcheck $(netbench_subjects) $(O)/cuda/libcuda.so.1
 $(O)/integration/config_run: | $(O)/libnccl-net-efa.so $(O)/libsrd.so
 $(O)/integration/config_check: | $(O)/netbench $(O)/plugins/tcpnet.so
 $(O)/integration/tools_info: | $(O)/srd-info $(O)/softefa $(O)/libsoftefa.so $(O)/libsrd.so $(O)/libnccl-net-efa.so \
@@ -122,6 +122,7 @@ $(O)/obj/tests/unit/%.o $(O)/obj/tests/fuzz/%.o: override CPPFLAGS += -Itools
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/plugin*.c)): | $(O)/libnccl-net-efa.so
 $(O)/unit/tools_payload: $(O)/obj/tools/netbench/reduce.o
 $(O)/unit/tools_content: $(O)/obj/tools/srd-bw/content.o
+$(O)/unit/netcheck_runner: $(filter-out %/main.o,$(call objs,tools/netcheck/*.c))
 $(O)/fuzz/tools_bw: $(patsubst %,$(O)/obj/tools/srd-bw/%.o,wire plan)
 # Where the plugin's topology files are compared, and written.
 $(O)/obj/tests/unit/plugin_topo_xml.o: override CPPFLAGS += -DTOPO_FILES='"$(CURDIR)/nccl-tests-config/topo"'

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # check-plugin.sh: netcheck on the plugin, on softefa, which delivers in any order: each version of the ABI, then the
 # newest by each protocol, on one rail and on four. BUILD=DIR is where they are; the verdicts of each run go to
-# DIR/netcheck/*.xml as well.
+# DIR/verdicts/*.xml as well.
 # check-plugin.sh tsan THREAD: ranks as threads, netcheck and plugin from the build directory THREAD, with ThreadSanitizer.
 # A check that is skipped and could have run is as bad as one that fails.
 set -eu
@@ -14,7 +14,7 @@ newest=12
 bad=0
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-mkdir -p "$build/netcheck"
+mkdir -p "$build/verdicts"
 
 # What cannot be otherwise: members that old tables do not have, or that the plugin leaves out. Memory of a GPU has a
 # run of its own.
@@ -27,7 +27,7 @@ run() {
 
 	shift
 	timeout -k 5 600 "$build/softefa" --domain "check-plugin-$$-$name" --devices 4 -- "$subjects/netcheck" \
-		--plugin "$subjects/libnccl-net-efa.so" --junit "$build/netcheck/$name.xml" "$@" >"$log" 2>&1 || rc=$?
+		--plugin "$subjects/libnccl-net-efa.so" --junit "$build/verdicts/$name.xml" "$@" >"$log" 2>&1 || rc=$?
 	if [ $rc != 0 ] || ! grep -q '^v[0-9].*passed' "$log"; then
 		echo "FAIL  $name ($rc)"
 		sed 's/^/      | /' "$log"
