@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cm.h"
+#include "failover.h"
 #include "flush.h"
 #include "log.h"
 #include "message.h"
@@ -73,12 +74,6 @@ static int meet(struct net_comm *c, int i, const union ibv_gid *gid, uint32_t qp
 	return rc;
 }
 
-/* When it is known how many rails there are. */
-static void allow_failover(struct net_comm *c)
-{
-	c->failover = net_param()->failover && c->nrails > 1;
-}
-
 int net_send_open(struct net_engine *e, uint32_t conn_id, const struct proto_handle *peer,
 		  struct net_send **out)
 {
@@ -131,7 +126,7 @@ int net_send_start(struct net_send *s, const struct proto_resp *resp)
 	while (s->c.nrails > resp->nrails)
 		srd_peer_fini(&s->c.peer[--s->c.nrails]);
 	s->c.nalive = s->c.nrails;
-	allow_failover(&s->c);
+	net_failover_allow(&s->c);
 	s->c.peer_id = resp->comm_id;
 	s->c.segment = resp->segment < e->segment ? resp->segment : e->segment;
 	s->scratch_addr = resp->scratch_addr;
@@ -166,7 +161,7 @@ static int recv_setup(struct net_engine *e, struct net_recv *r, const struct pro
 		rc = net_segment_open_recv(r);
 	if (!rc)
 		prepare_lines(r, req);
-	allow_failover(&r->c);
+	net_failover_allow(&r->c);
 	return rc;
 }
 

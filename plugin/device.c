@@ -231,6 +231,7 @@ static int open_locked(struct net_dev *dev)
 		struct net_nic *nic = &dev->nic[i];
 
 		rc = srd_dev_open(&nic->dev, nic->name);
+		atomic_store(&nic->state, NET_NIC_UP);
 		if (!rc)
 			rc = srd_pd_init(&nic->pd, &nic->dev);
 		pd[i] = &nic->pd;

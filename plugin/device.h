@@ -7,6 +7,7 @@
 #define NET_DEVICE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,11 +21,16 @@
 struct net_cm;
 struct net_engine;
 
+enum net_nic_state { NET_NIC_UP, NET_NIC_PORT_DOWN, NET_NIC_BROKEN };
+
 /* One EFA function. */
 struct net_nic {
 	char name[IBV_SYSFS_NAME_MAX];
 	struct srd_dev dev;
 	struct srd_pd pd;
+	/* event.c: what it said of itself since it was opened; whether somebody listens */
+	_Atomic enum net_nic_state state;
+	atomic_bool heard;
 };
 
 struct net_dev {

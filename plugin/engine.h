@@ -76,6 +76,7 @@ struct net_engine {
 	int64_t todo_after_ms;            /* and not before that; 0: at once */
 	uint32_t patience;           /* tests that may find nothing until the next look around */
 	int64_t stall_look_ms;       /* not before that */
+	uint8_t out;                 /* a bit per rail of a device that said so */
 	struct net_numbers *numbers; /* for segments, or NULL */
 	bool worn; /* to go with its last user: promises are lost, or rings retired */
 };

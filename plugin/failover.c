@@ -2,11 +2,15 @@
 /* Taking rails out. */
 #include "failover.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
+
 #include "clock.h"
 #include "cut.h"
 #include "log.h"
 #include "mover.h"
 #include "p2p.h"
+#include "param.h"
 #include "segment.h"
 
 /*
@@ -31,7 +35,7 @@ static bool is_of_the_rail(uint32_t efa_status)
 	return is_ours(efa_status) || efa_status == UNRESPONSIVE || efa_status == UNREACHABLE;
 }
 
-static void warn(const struct net_comm *c, int rail, const struct srd_wc *wc)
+static void warn(const struct net_comm *c, int rail, const char *why, const char *hint)
 {
 	struct net_rail *r = &c->engine->rail[rail];
 	char here[NET_SIDE_TEXT], there[NET_SIDE_TEXT];
@@ -41,23 +45,44 @@ static void warn(const struct net_comm *c, int rail, const struct srd_wc *wc)
 		return;
 	r->reported = true;
 	net_comm_sides(c, rail, here, there);
-	net_warn("NET/EFA: rail %d is out: %s (status %u); %s, %s. %d rails go on. %s", rail,
-		 srd_status_str(wc->efa_status), wc->efa_status, here, there, c->nalive,
-		 srd_status_hint(wc->efa_status));
+	net_warn("NET/EFA: rail %d is out: %s; %s, %s. %d rails go on. %s", rail, why, here, there,
+		 c->nalive, hint);
 }
 
 /* False: it was the last one. */
-static bool take_out(struct net_comm *c, int rail, const struct srd_wc *wc)
+static bool take_out(struct net_comm *c, int rail)
 {
-	if (c->dead & 1u << rail)
-		return true;
 	if (c->nalive == 1)
 		return false;
 	c->dead |= (uint8_t)(1u << rail);
 	c->nalive--;
 	if (c->kind == NET_RECV && ((struct net_recv *)c)->next_rail == rail)
 		((struct net_recv *)c)->next_rail = (uint8_t)net_next_rail(c, rail);
-	warn(c, rail, wc);
+	return true;
+}
+
+static bool may_fail_over(const struct net_comm *c)
+{
+	return c->failover && !c->closed && !c->err;
+}
+
+void net_failover_allow(struct net_comm *c)
+{
+	c->failover = net_param()->failover && c->nrails > 1;
+	for (int i = 0; i < c->nrails && c->failover; i++)
+		if (atomic_load(&c->engine->dev->nic[i].state) != NET_NIC_UP)
+			take_out(c, i);
+}
+
+bool net_failover_device(struct net_comm *c, int rail, const char *why)
+{
+	if (!may_fail_over(c))
+		return false;
+	if (c->dead & 1u << rail)
+		return true;
+	if (!take_out(c, rail))
+		return false;
+	warn(c, rail, why, "");
 	return true;
 }
 
@@ -90,8 +115,18 @@ static void again(struct net_req *req, int kind, uint32_t which)
 
 bool net_failover_rail(struct net_comm *c, int rail, const struct srd_wc *wc)
 {
-	return c->failover && !c->closed && !c->err && is_of_the_rail(wc->efa_status) &&
-	       take_out(c, rail, wc);
+	char why[128];
+
+	if (!may_fail_over(c) || !is_of_the_rail(wc->efa_status))
+		return false;
+	if (c->dead & 1u << rail)
+		return true;
+	if (!take_out(c, rail))
+		return false;
+	snprintf(why, sizeof(why), "%s (status %u)", srd_status_str(wc->efa_status),
+		 wc->efa_status);
+	warn(c, rail, why, srd_status_hint(wc->efa_status));
+	return true;
 }
 
 bool net_failover(struct net_req *req, int kind, uint32_t piece, int rail, const struct srd_wc *wc)

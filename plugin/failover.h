@@ -14,6 +14,10 @@
  */
 bool net_failover(struct net_req *req, int kind, uint32_t piece, int rail, const struct srd_wc *wc);
 
+/* Once it is known how many rails @c has: may they be taken out? Those that are out, are. */
+void net_failover_allow(struct net_comm *c);
+/* @rail is out for @c, by what its device says; false: there is no other. */
+bool net_failover_device(struct net_comm *c, int rail, const char *why);
 /* @rail is out for @c, by what @wc says; false: it says something else, or there is no other. */
 bool net_failover_rail(struct net_comm *c, int rail, const struct srd_wc *wc);
 

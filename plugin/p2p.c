@@ -13,6 +13,7 @@
 
 #include "clock.h"
 #include "cut.h"
+#include "event.h"
 #include "failover.h"
 #include "message.h"
 #include "mover.h"
@@ -539,7 +540,8 @@ static int test_entered(struct net_req *req, int *done, int *sizes)
 /* Now and then, and at each test while something waits for credits. */
 static __attribute__((noinline, cold)) void look_around(struct net_engine *e)
 {
-	net_stall_look(e);
+	if (net_stall_look(e))
+		net_event_look(e);
 	e->patience = e->todo ? 1 : NET_STALL_TESTS;
 }
 

@@ -61,6 +61,13 @@ static uint64_t mark_of(struct net_comm *c)
 	return mark;
 }
 
+/* Where a request is done and its place is taken again in the same way, this is another. */
+static uint32_t turn_of(const struct net_comm *c)
+{
+	return c->kind == NET_SEND ? ((const struct net_send *)c)->next_seq
+				   : ((const struct net_recv *)c)->next_seq;
+}
+
 static const struct net_req *any_open(const struct net_comm *c)
 {
 	const struct net_req *req = requests(c);
@@ -88,31 +95,35 @@ static void report(const struct net_comm *c, int64_t ms)
 			 req->busy ? "may not know of it yet" : "knows of it");
 }
 
-static void look_at(struct net_comm *c, int64_t now, int64_t wait_ms)
+/* True: nothing has happened. */
+static bool look_at(struct net_comm *c, int64_t now, int64_t wait_ms)
 {
 	uint64_t mark = c->err || c->closed ? 0 : mark_of(c);
 
+	if (mark)
+		mark ^= (uint64_t)turn_of(c) << 32;
 	if (mark != c->mark) {
 		c->mark = mark;
 		c->marked_ms = now;
 		c->stall_said = false;
+		return false;
 	}
-	if (mark && !c->stall_said && now - c->marked_ms >= wait_ms) {
+	if (mark && wait_ms && !c->stall_said && now - c->marked_ms >= wait_ms) {
 		c->stall_said = true;
 		report(c, now - c->marked_ms);
 	}
+	return mark;
 }
 
-void net_stall_look(struct net_engine *e)
+bool net_stall_look(struct net_engine *e)
 {
-	int64_t wait_ms = net_param()->stall_warn_s * 1000, now;
+	int64_t now = net_now_ms();
+	bool still = false;
 
-	if (!wait_ms)
-		return;
-	now = net_now_ms();
 	if (now < e->stall_look_ms)
-		return;
+		return false;
 	for (struct net_comm *c = e->comms; c; c = c->next)
-		look_at(c, now, wait_ms);
+		still |= look_at(c, now, net_param()->stall_warn_s * 1000);
 	e->stall_look_ms = now + LOOK_MS + (net_now_ms() - now) * REST;
+	return still;
 }

@@ -11,7 +11,7 @@
 
 enum { NET_STALL_TESTS = 1 << 14 }; /* that find nothing, between two looks at the clock */
 
-/* Entered. */
-void net_stall_look(struct net_engine *e);
+/* Is there a request that nothing has happened to since the last look? Entered. */
+bool net_stall_look(struct net_engine *e);
 
 #endif

@@ -133,21 +133,28 @@ ParameterizedTest(struct out *o, failover, traffic_completes_on_the_rails_that_a
 	pipe_close(&p.pipe);
 }
 
+static struct protocol {
+	char name[8];
+} protocols[] = {{"write"}, {"send"}};
+
+ParameterizedTestParameters(failover, device_that_failed_is_a_rail_less)
+{
+	return cr_make_param_array(struct protocol, protocols,
+				   sizeof(protocols) / sizeof(protocols[0]));
+}
+
 /* Nothing of it can be closed any more, and each call says so: left to the end of the process. */
-Test(failover, device_that_failed_is_a_rail_less)
+ParameterizedTest(struct protocol *c, failover, device_that_failed_is_a_rail_less)
 {
 	static struct flood p; /* or it would count as leaked */
 
 	use("4");
+	setenv("NCCL_EFA_PROTOCOL", c->name, 1);
 	pipe_open(&p.pipe, 0, AHEAD * BIG);
 	stream(&p, "event device_fatal dev=2", 1);
 	cr_assert(eq(int, plug_warned(), 1), "%s", plug_warning());
 	need(plug_said("3 rails go on"), "%s", plug_warning());
 }
-
-static struct protocol {
-	char name[8];
-} protocols[] = {{"write"}, {"send"}};
 
 ParameterizedTestParameters(failover, piece_that_comes_twice_counts_once)
 {

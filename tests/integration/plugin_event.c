@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Devices that say that they are broken, or that their port is down. Needs softefa. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../lib/bytes.h"
+#include "../lib/counters.h"
+#include "../lib/faults.h"
+#include "../lib/link.h"
+#include "../lib/need.h"
+
+enum { SIZE = 200000, AHEAD = 4 };
+
+TestSuite(event, .timeout = 60);
+
+/*
+ * A comm whose receive waits, and one whose message makes the device say what @rule has it say.
+ * Never closed: a device that is broken gives nothing back. Static, or it would count as leaked.
+ */
+struct scene {
+	struct pipe idle;
+	struct link busy;
+	struct mem from, to;
+	void *recv;
+};
+
+static void open_with(struct scene *s, const char *rails, const char *protocol)
+{
+	setenv("NCCL_EFA_RAILS", rails, 1);
+	setenv("NCCL_EFA_PROTOCOL", protocol, 1);
+	setenv("NCCL_EFA_MIN_STRIPE", "16384", 1);
+	faults_init();
+	pipe_open(&s->idle, 0, SIZE);
+	link_open(&s->busy, &s->idle.plug, 0, 0);
+	mem_get(&s->from, &s->idle.plug, s->busy.send, SIZE, 0);
+	mem_get(&s->to, &s->idle.plug, s->busy.recv, SIZE, 0);
+	s->recv = plug_recv(&s->idle.plug, s->idle.l.recv, s->idle.to.at, SIZE, 0, s->idle.to.mh);
+	for (int i = 0; i < 1000; i++)
+		need(!plug_test(&s->idle.plug, s->recv, NULL), "done before it was sent");
+}
+
+/* A message of the other comm, whose end is not waited for. */
+static void strike(struct scene *s, const char *rule)
+{
+	struct plug *p = &s->idle.plug;
+	struct mem command;
+
+	faults_put(rule);
+	mem_get(&command, p, s->busy.send, SIZE, 0); /* any command will do */
+	mem_put(&command);
+	plug_recv(p, s->busy.recv, s->to.at, SIZE, 0, s->to.mh);
+	plug_send(p, s->busy.send, s->from.at, SIZE, 0, s->from.mh);
+}
+
+/* Test the receive that waits until there is a warning. */
+static void until_warned(struct scene *s)
+{
+	int64_t end = now_ms() + PLUG_WAIT_MS;
+
+	while (!plug_warned()) {
+		need(!plug_test(&s->idle.plug, s->recv, NULL), "done before it was sent");
+		need(now_ms() < end, "no warning within %d ms", PLUG_WAIT_MS);
+	}
+}
+
+/* Send what the idle comm waits for. */
+static void wake(struct scene *s, uint32_t seed)
+{
+	struct plug *p = &s->idle.plug;
+	void *send;
+
+	bytes_fill(s->idle.from.at, SIZE, seed);
+	send = plug_send(p, s->idle.l.send, s->idle.from.at, SIZE, 0, s->idle.from.mh);
+	cr_assert(eq(int, plug_wait(p, s->recv), SIZE));
+	cr_assert(eq(int, plug_wait(p, send), SIZE));
+	cr_assert(eq(long, bytes_differ(s->idle.to.at, SIZE, seed), -1));
+}
+
+/* Of device 1, whatever the operation. */
+static long long requests(void)
+{
+	static const char *const ops[] = {"write", "read", "send"};
+	struct counters c;
+	long long n = 0;
+
+	for (int i = 0; i < 3; i++) {
+		counters_get(&c, ops[i]);
+		n += c.n[1];
+	}
+	return n;
+}
+
+static struct protocol {
+	char name[8];
+} protocols[] = {{"write"}, {"read"}, {"send"}};
+
+ParameterizedTestParameters(event, port_that_is_down_is_a_rail_less_for_a_comm_that_waits)
+{
+	return cr_make_param_array(struct protocol, protocols,
+				   sizeof(protocols) / sizeof(protocols[0]));
+}
+
+ParameterizedTest(struct protocol *c, event, port_that_is_down_is_a_rail_less_for_a_comm_that_waits)
+{
+	static struct scene s;
+	long long before;
+
+	counters_apart();
+	open_with(&s, "2", c->name);
+	strike(&s, "event port_err dev=1 nth=1");
+	until_warned(&s);
+	need(plug_said("its port is down") && plug_said("1 rails go on"), "%s", plug_warning());
+	wake(&s, 1);
+	nap_ms(50); /* what was on its way there */
+	before = requests();
+	for (uint32_t i = 2; i < 12; i++) {
+		s.recv =
+			plug_recv(&s.idle.plug, s.idle.l.recv, s.idle.to.at, SIZE, 0, s.idle.to.mh);
+		wake(&s, i);
+	}
+	cr_assert(eq(llong, requests() - before, 0));
+	cr_assert(eq(int, plug_warned(), 1));
+}
+
+/* The first request of all is the line, without which there is no send. */
+static struct end {
+	char rails[2], failover[2], rule[40], text[40];
+} ends[] = {
+	{"1", "1", "event device_fatal dev=0 nth=2", "the device, by its own word"},
+	{"1", "1", "event port_err dev=0 nth=1", "the port of the device"},
+	{"2", "0", "event device_fatal dev=1 nth=1", "the device, by its own word"},
+	{"2", "0", "event port_err dev=1 nth=1", "the port of the device"},
+};
+
+ParameterizedTestParameters(event, comm_that_waits_fails_where_no_other_rail_may_go_on)
+{
+	return cr_make_param_array(struct end, ends, sizeof(ends) / sizeof(ends[0]));
+}
+
+ParameterizedTest(struct end *e, event, comm_that_waits_fails_where_no_other_rail_may_go_on)
+{
+	static struct scene s;
+	int64_t end;
+	int done;
+
+	plug_softefa("log=0");
+	setenv("NCCL_EFA_FAILOVER", e->failover, 1);
+	open_with(&s, e->rails, "write");
+	strike(&s, e->rule);
+	end = now_ms() + PLUG_WAIT_MS;
+	while (s.idle.plug.net.test(s.recv, &done, NULL) == NCCL_NET_OK)
+		need(now_ms() < end, "no error within %d ms", PLUG_WAIT_MS);
+	need(plug_said(e->text) && !plug_said("rails go on"), "%s", plug_warning());
+}
+
+/* Down and up again before anybody looked: nothing has happened. */
+Test(event, port_that_is_back_is_as_it_was)
+{
+	static struct scene s;
+
+	plug_softefa("log=0");
+	open_with(&s, "1", "write");
+	strike(&s, "event port_err nth=1\nevent port_active nth=2");
+	for (int64_t end = now_ms() + 1000; now_ms() < end;)
+		need(!plug_test(&s.idle.plug, s.recv, NULL), "done before it was sent");
+	wake(&s, 1);
+	cr_assert(eq(int, plug_warned(), 0), "%s", plug_warning());
+}
