@@ -72,6 +72,8 @@ $(O)/softefa.1: docs/softefa.1.in scripts/manual.sh $(O)/softefa
 	@echo "  MAN   $@"
 	$(Q)scripts/manual.sh $(O)/softefa >$@.new && mv $@.new $@
 $(O)/obj/tools/%.o: override CPPFLAGS += -Itools
+# Its ioctl() stands before that of libraries: it counts the queue pairs that plugins make.
+$(O)/netbench: override LDFLAGS += -Wl,--export-dynamic-symbol=ioctl
 $(O)/netbench: $(call objs,tools/netbench/*.c) $(host)
 	$(call link,,-lm)
 $(O)/netcheck: $(call objs,tools/netcheck/*.c) $(host)

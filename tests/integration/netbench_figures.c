@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What netbench tells beside the table, on tcpnet, which has no QPs and no threads. */
+/* What netbench tells beside the table; on tcpnet, which has no queue pairs and no threads, or on
+ * softefa. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <stdio.h>
@@ -48,6 +49,74 @@ Test(netbench_figures, cpu_of_the_busiest_rank_is_told)
 	cpu = number("# CPU, busiest rank    : ");
 	/* one thread polls, and may have to share the core */
 	cr_assert(cpu > 0 && cpu < 150, "%s", cmd.out);
+}
+
+/* ---- what connections take ---- */
+
+#define ON_SOFTEFA "$B/softefa --devices 1 --domain figures-$$ "
+#define EFA        "-- $B/netbench --plugin $B/libnccl-net-efa.so --pattern stream --max 8 "
+
+Test(netbench_figures, comms_are_told_with_what_each_takes)
+{
+	cmd_run(&cmd, 60, NETBENCH "--pattern stream --max 8 --channels 64");
+	ends(0);
+	says("\n# comms 64: for each ");
+	/* two descriptors, two allocations */
+	cr_assert(number("# comms 64: for each ") > 0, "%s", cmd.out);
+	says("; queue pairs 0 in all\n");
+}
+
+Test(netbench_figures, queue_pairs_of_the_plugin_do_not_grow_with_its_comms)
+{
+	double few;
+
+	cmd_run(&cmd, 60, ON_SOFTEFA EFA);
+	ends(0);
+	few = number("; queue pairs ");
+	cr_assert(few >= 1 && few <= 8, "%s", cmd.out);
+	cmd_run(&cmd, 60, ON_SOFTEFA EFA "--channels 64");
+	ends(0);
+	says("\n# comms 64: for each ");
+	cr_assert(number("; queue pairs ") <= few, "%s", cmd.out);
+}
+
+Test(netbench_figures, json_has_what_connections_take)
+{
+	cmd_run(&cmd, 60,
+		"f=$(mktemp) && " ON_SOFTEFA EFA "--json $f >&2 && python3 -c \"\n"
+		"import json, sys\n"
+		"j = json.load(open(sys.argv[1]))\n"
+		"assert j['comms'] == 1 and j['connect_ms'] > 0, j\n"
+		"assert j['memory_bytes'] > 0 and 1 <= j['queue_pairs'] <= 8, j\n"
+		"assert all(r['cpu'] > 0 for r in j['rows']), j\" $f; c=$?; rm $f; exit $c");
+	ends(0);
+}
+
+/* ---- long runs: of messages that take 50 ms each ---- */
+
+#define SLOW \
+	"$B/softefa --devices 1 --domain figures-$$ --set 'fault=delay 50000' -- $B/netbench " \
+	"--plugin " \
+	"$B/libnccl-net-efa.so --pattern pingpong --min 8 --max 8 --warmup 0 --iters 20 "
+
+Test(netbench_figures, progress_is_a_line_a_second_when_asked_for)
+{
+	cmd_run(&cmd, 60, SLOW "--progress");
+	ends(0);
+	says("netbench: size 8 (1 of 1), ");
+	says(" s\nnetbench: size");
+	cmd_run(&cmd, 60, SLOW);
+	ends(0);
+	cr_assert(not(cmd_says(&cmd, "netbench: size")), "%s", cmd.out);
+}
+
+Test(netbench_figures, progress_on_a_terminal_is_one_line_that_goes_away)
+{
+	cmd_run(&cmd, 60, "script -qec \"" SLOW "\" /dev/null");
+	ends(0);
+	says("\rnetbench: size 8 (1 of 1), ");
+	says(" s\033[K\r");
+	says("\r\033[K");
 }
 
 /* ---- pictures ---- */

@@ -13,6 +13,7 @@
 #include "conn.h"
 #include "host/log.h"
 #include "report.h"
+#include "resources.h"
 
 enum {
 	MAX_COMPLAINTS = 5, /* wrong messages told by a rank */
@@ -189,18 +190,30 @@ static int bench_size(struct nb *nb, struct nb_report *report, uint64_t asked, u
 	if (nb->self->rank || report->nrows == NB_MAX_ROWS)
 		return 0;
 	report->rows[report->nrows++] = row;
+	nb_progress_hide(&nb->watch);
 	nb_report_row(nb->pattern, nb->opt, &row);
 	return 0;
+}
+
+static uint64_t next_size(const struct nb_options *opt, uint64_t size)
+{
+	return size ? size * opt->factor : 8;
 }
 
 static int bench_sizes(struct nb *nb, struct nb_report *report, uint64_t *wrong)
 {
 	const struct nb_options *opt = nb->opt;
-	int rc = nb->pattern->init(nb);
+	int rc = nb->pattern->init(nb), of = 0, at = 0;
 
-	for (uint64_t size = opt->min; !rc && size <= opt->max;
-	     size = size ? size * opt->factor : 8)
+	for (uint64_t size = opt->min; size <= opt->max; size = next_size(opt, size))
+		of++;
+	if (!rc && !nb->self->rank && opt->progress)
+		rc = nb_progress_start(&nb->watch, "");
+	for (uint64_t size = opt->min; !rc && size <= opt->max; size = next_size(opt, size)) {
+		nb_progress_size(&nb->watch, size, ++at, of);
 		rc = bench_size(nb, report, size, wrong);
+	}
+	nb_progress_stop(&nb->watch);
 	nb->pattern->fini(nb);
 	return rc;
 }
@@ -297,35 +310,55 @@ static int buffers_init(struct nb *nb)
 	return rc;
 }
 
+/* What came on top; it may be that something was given back. */
+static int64_t more(int64_t before, int64_t after)
+{
+	if (before < 0 || after < 0)
+		return -1;
+	return after > before ? after - before : 0;
+}
+
 static int connect_all(struct nb *nb)
 {
 	/* The clock must not count others' start. */
 	int rc = host_barrier(nb->self, HOST_MAIN);
-	uint64_t start_ns;
+	struct nb_resources before = nb_resources_now(), after;
+	uint64_t start_ns = host_now_ns();
 
-	start_ns = host_now_ns();
 	if (!rc)
 		rc = host_role_run(&nb->service, nb_conns_listen, nb);
 	if (!rc)
 		rc = nb_conns_swap_handles(nb);
 	if (!rc)
 		rc = host_role_run(&nb->service, nb_conns_connect, nb);
-	nb->connect_ms = (double)(host_now_ns() - start_ns) / 1e6;
+	nb->taken.connect_ms = (double)(host_now_ns() - start_ns) / 1e6;
 	if (!rc)
 		rc = host_role_run(&nb->service, nb_conns_register, nb);
+	after = nb_resources_now();
+	nb->taken.comms = nb->nconns;
+	nb->taken.memory = more(before.memory, after.memory);
+	nb->taken.qps = after.qps;
 	return rc;
+}
+
+static void taken_most(struct nb_taken *most, const struct nb_taken *t)
+{
+	most->connect_ms = t->connect_ms > most->connect_ms ? t->connect_ms : most->connect_ms;
+	most->comms = t->comms > most->comms ? t->comms : most->comms;
+	most->memory = t->memory > most->memory ? t->memory : most->memory;
+	most->qps = t->qps > most->qps ? t->qps : most->qps;
 }
 
 static int introduce(struct nb *nb, struct nb_report *report)
 {
-	double all_ms[HOST_MAX_RANKS];
-	int rc = host_allgather(nb->self, HOST_MAIN, &nb->connect_ms, all_ms, sizeof(double));
+	struct nb_taken all[HOST_MAX_RANKS];
+	int rc = host_allgather(nb->self, HOST_MAIN, &nb->taken, all, sizeof(all[0]));
 
 	if (rc || nb->self->rank)
 		return rc;
-	for (int r = 0; r < nb->self->nranks; r++)
-		report->connect_ms =
-			all_ms[r] > report->connect_ms ? all_ms[r] : report->connect_ms;
+	report->taken = all[0];
+	for (int r = 1; r < nb->self->nranks; r++)
+		taken_most(&report->taken, &all[r]);
 	snprintf(report->plugin, sizeof(report->plugin), "%s", nb->net.name);
 	snprintf(report->path, sizeof(report->path), "%s", nb->net.path);
 	snprintf(report->device, sizeof(report->device), "%s",

@@ -10,8 +10,9 @@
 #include "host/boot.h"
 #include "host/buf.h"
 #include "host/net.h"
-#include "options.h"
 #include "host/role.h"
+#include "options.h"
+#include "progress.h"
 
 /* Buffers of a rank; each is registered once per comm that uses it. */
 enum nb_buf { NB_SEND, NB_RECV, NB_SCRATCH, NB_BUFS };
@@ -35,6 +36,12 @@ struct nb_conn {
 };
 
 struct nb;
+
+/* What the connections of a rank took, in all; -1: unknown. */
+struct nb_taken {
+	double connect_ms;          /* listen to last accept */
+	int64_t comms, memory, qps; /* bytes; queue pairs */
+};
 
 /* What a rank measured of one size. */
 struct nb_sample {
@@ -90,7 +97,8 @@ struct nb {
 	struct host_buf buf[NB_BUFS];
 	struct nb_conn *conns;
 	int nconns;
-	double connect_ms; /* all connections of this rank, listen to last accept */
+	struct nb_taken taken;    /* by the connections of this rank */
+	struct nb_progress watch; /* rank 0 */
 
 	/* Progress thread only. */
 	void *state;          /* the pattern's */

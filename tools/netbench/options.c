@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/options.h"
 #include "common/parse.h"
@@ -38,7 +39,7 @@ static const struct option_row rows[] = {
 	 "messages outstanding per connection"},
 	{"chunk", 0, OPTION_SIZE, "BYTES", AT(chunk), 64, GIB, NULL,
 	 "largest message of ring (default 512K) and alltoall (128K)"},
-	{"channels", 0, OPTION_NUMBER, "C", AT(channels), 1, 32, "1",
+	{"channels", 0, OPTION_NUMBER, "C", AT(channels), 1, 1024, "1",
 	 "connections per ordered pair of ranks; 1 for pingpong"},
 	{"abi", 0, OPTION_NUMBER, "N", AT(abi), HOST_ABI_OLDEST, HOST_ABI_NEWEST, NULL,
 	 "net ABI version (default: the newest exported)"},
@@ -54,6 +55,8 @@ static const struct option_row rows[] = {
 	{"plot", 0, OPTION_STRING, "FILE.png", AT(plot), 0, 0, NULL,
 	 "draw bus bandwidth by size, with gnuplot or python3's matplotlib"},
 	{"no-check", 0, OPTION_OFF, NULL, AT(check), 0, 0, NULL, "send garbage, verify nothing"},
+	{"progress", 0, OPTION_ON, NULL, AT(progress), 0, 0, NULL,
+	 "say on stderr how far it is, every second (default on a terminal)"},
 	{"help", 0, OPTION_HELP, NULL, 0, 0, 0, NULL, "this text"},
 };
 
@@ -231,6 +234,7 @@ int nb_options_parse(struct nb_options *opt, int argc, char **argv)
 		.check = true,
 		.dev = NB_DEV_BY_RANK,
 		.rank = NB_RANK_UNKNOWN,
+		.progress = isatty(STDERR_FILENO),
 	};
 	rc = options_parse(&options, opt, argc, argv);
 	if (!rc)

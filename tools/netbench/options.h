@@ -13,6 +13,7 @@ struct nb_options {
 	const char *pattern;
 	const char *json; /* NULL: none */
 	const char *plot; /* likewise */
+	bool progress;
 	uint64_t ranks;
 	uint64_t min, max; /* bytes */
 	uint64_t factor;

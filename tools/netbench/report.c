@@ -9,6 +9,22 @@
 #include "common/json.h"
 #include "host/log.h"
 
+/* Of the rank that took most. What is shared by all is counted to each in part. */
+static void print_taken(const struct nb_taken *t)
+{
+	double comms = (double)t->comms;
+
+	printf("# comms %" PRId64 ": for each %.3f ms, ", t->comms, t->connect_ms / comms);
+	if (t->memory < 0)
+		printf("memory unknown");
+	else
+		printf("%.1f KiB", (double)t->memory / 1024 / comms);
+	if (t->qps < 0)
+		printf("; queue pairs unknown\n");
+	else
+		printf("; queue pairs %" PRId64 " in all\n", t->qps);
+}
+
 void nb_report_header(const struct nb *nb, const struct nb_report *report)
 {
 	const struct nb_options *opt = nb->opt;
@@ -24,8 +40,10 @@ void nb_report_header(const struct nb *nb, const struct nb_report *report)
 	       opt->check ? "on" : "off");
 	if (opt->chunk)
 		printf(", chunk %" PRIu64, opt->chunk);
-	printf("\n# devices %d, rank 0 uses %d (%s, %d Mbit/s); connected in %.1f ms\n#\n",
-	       report->ndev, nb->dev, report->device, nb->props.speed, report->connect_ms);
+	printf("\n# devices %d, rank 0 uses %d (%s, %d Mbit/s); connected in %.1f ms\n",
+	       report->ndev, nb->dev, report->device, nb->props.speed, report->taken.connect_ms);
+	print_taken(&report->taken);
+	printf("#\n");
 	printf("#%11s %14s %8s %7s %10s%s %9s %9s %8s\n", "size", "count", "type", "redop", "time",
 	       percentiles, "algbw", "busbw", "#wrong");
 	printf("#%11s %14s %8s %7s %10s%s %9s %9s\n", "(B)", "(elements)", "", "", "(us)", units,
@@ -125,6 +143,14 @@ static void json_row(FILE *f, const struct nb_pattern *pattern, const struct nb_
 		fprintf(f, ", \"wrong\": null}");
 }
 
+static void json_known(FILE *f, const char *name, int64_t value)
+{
+	if (value < 0)
+		fprintf(f, ", \"%s\": null", name);
+	else
+		fprintf(f, ", \"%s\": %" PRId64, name, value);
+}
+
 static void json_run(FILE *f, const struct nb_pattern *pattern, const struct nb_options *opt,
 		     const struct nb_report *report)
 {
@@ -142,7 +168,11 @@ static void json_run(FILE *f, const struct nb_pattern *pattern, const struct nb_
 		", \"check\": %s,\n",
 		opt->ranks, opt->channels, opt->window, opt->chunk, opt->iters, opt->warmup,
 		opt->check ? "true" : "false");
-	fprintf(f, "  \"connect_ms\": %.3f,\n", report->connect_ms);
+	fprintf(f, "  \"connect_ms\": %.3f, \"comms\": %" PRId64, report->taken.connect_ms,
+		report->taken.comms);
+	json_known(f, "memory_bytes", report->taken.memory);
+	json_known(f, "queue_pairs", report->taken.qps);
+	fputs(",\n", f);
 }
 
 int nb_report_json(FILE *f, const struct nb_pattern *pattern, const struct nb_options *opt,

@@ -23,7 +23,7 @@ struct nb_row {
 struct nb_report {
 	char plugin[64], path[512], device[64];
 	int abi, ndev;
-	double connect_ms; /* the slowest rank's */
+	struct nb_taken taken; /* of each the largest of all ranks */
 	int nrows;
 	struct nb_row rows[NB_MAX_ROWS];
 };
