@@ -280,7 +280,7 @@ static void recv_fini(struct net_engine *e, struct net_recv *r)
 		net_block_put(&e->mirrors, r->mirror);
 	if (r->notes)
 		net_block_put(&e->mirrors, r->notes);
-	net_flush_forget(r);
+	net_flush_free(r);
 }
 
 /*

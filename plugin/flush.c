@@ -6,17 +6,13 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "log.h"
 #include "mem.h"
 #include "mrcache.h"
+#include "p2p.h"
 #include "param.h"
 #include "srd_cuda.h"
-
-enum {
-	CREDIT_WAIT_MS = 10000, /* for own requests to complete: they do without the peer's help */
-};
 
 /* ---- to itself ---- */
 
@@ -92,26 +88,8 @@ static struct net_req *take_request(struct net_recv *r, uint32_t *rails)
 	return req;
 }
 
-/* NCCL does not ask again: wait for room in the send queue, which other requests leave soon. */
-static int wait_for_credit(struct net_recv *r, struct net_rail *rail)
-{
-	struct timespec now, end;
-
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += CREDIT_WAIT_MS / 1000;
-	while (!rail->data_free) {
-		net_engine_poll(r->c.engine);
-		if (r->c.err)
-			return r->c.err;
-		clock_gettime(CLOCK_MONOTONIC, &now);
-		if (now.tv_sec > end.tv_sec)
-			return -ETIMEDOUT;
-	}
-	return 0;
-}
-
-static int read_byte(struct net_recv *r, struct net_req *req, int i, const void *data,
-		     const struct net_mr *mr)
+/* The read by rail @i, which counts already. -EAGAIN: no room in its send queue. */
+static int read_byte(struct net_recv *r, struct net_req *req, int i)
 {
 	struct net_engine *e = r->c.engine;
 	struct net_rail *rail = &e->rail[i];
@@ -119,28 +97,59 @@ static int read_byte(struct net_recv *r, struct net_req *req, int i, const void 
 		.wr_id = (uintptr_t)req | WR_DATA,
 		.to = &e->self[i],
 		.sge[0] = {(uintptr_t)e->scratch->mem, 1, e->scratch->lkey[i]},
-		.raddr = (uintptr_t)data,
-		.rkey = mr->rkey[i],
+		.raddr = (uintptr_t)req->data,
+		.rkey = req->mr->rkey[i],
 		.op = IBV_WR_RDMA_READ,
 		.nsge = 1,
 	};
-	int rc = wait_for_credit(r, rail);
+	int rc;
 
-	if (!rc)
-		rc = srd_post(&rail->data, &wr, 1);
+	if (!rail->data_free)
+		return -EAGAIN;
+	rc = srd_post(&rail->data, &wr, 1);
 	if (rc)
-		return rc;
+		return rc == -EAGAIN ? -EIO : rc; /* the credits say that there is room */
 	rail->data_free--;
 	r->c.under_way++;
-	req->to_come++;
 	return 0;
 }
 
+/* The reads that are still to be posted, a bit each in lost; likewise. */
+static int read_bytes(struct net_recv *r, struct net_req *req)
+{
+	int rc = 0;
+
+	while (req->lost && !rc) {
+		rc = read_byte(r, req, __builtin_ctz(req->lost));
+		if (!rc)
+			req->lost &= (uint8_t)(req->lost - 1);
+	}
+	return rc;
+}
+
+/* Memory that is gone needs no flush. */
+bool net_flush_run(struct net_req *req)
+{
+	struct net_recv *r = (struct net_recv *)req->comm;
+	int rc;
+
+	if (r->c.closed)
+		return true;
+	if (!req->mr) {
+		req->to_come -= (uint32_t)__builtin_popcount(req->lost);
+		req->lost = 0;
+	}
+	rc = read_bytes(r, req);
+	if (rc && rc != -EAGAIN)
+		net_comm_fail(&r->c, rc, "post of a flush", 0, NULL);
+	return rc != -EAGAIN;
+}
+
+/* NCCL does not ask again: what finds no room now is posted by a later call. */
 static int by_reads(struct net_recv *r, const void *data, const struct net_mr *mr, void **request)
 {
 	uint32_t rails = r->touched;
 	struct net_req *req;
-	int rc = 0;
 
 	if (r->c.err)
 		return r->c.err;
@@ -148,19 +157,20 @@ static int by_reads(struct net_recv *r, const void *data, const struct net_mr *m
 	if (req && !rails)
 		return 0;
 	r->touched = 0; /* what arrives from here on is for the next one */
-	if (!req)
-		rc = -ENOMEM;
-	for (int i = 0; i < r->c.nrails && !rc; i++)
-		if (rails & 1u << i)
-			rc = read_byte(r, req, i, data, mr);
-	if (rc) {
-		net_comm_fail(&r->c, rc, "post of a flush", 0, NULL);
-		return rc;
+	if (!req) {
+		net_comm_fail(&r->c, -ENOMEM, "post of a flush", 0, NULL);
+		return -ENOMEM;
 	}
+	req->data = data;
+	req->mr = mr;
+	req->lost = (uint8_t)rails;
+	req->to_come = (uint32_t)__builtin_popcount(rails);
 	req->in_use = true;
 	r->flush_next++;
+	if (!net_flush_run(req))
+		net_todo_add(req);
 	*request = req;
-	return 0;
+	return r->c.err;
 }
 
 /* ---- which ---- */
@@ -201,7 +211,14 @@ int net_iflush(struct net_recv *r, int n, void *const *data, const int *sizes, v
 	return rc;
 }
 
-void net_flush_forget(struct net_recv *r)
+void net_flush_forget(struct net_recv *r, const struct net_mr *mr)
+{
+	for (uint32_t i = r->flush_first; i != r->flush_next; i++)
+		if (flush_at(r, i)->mr == mr)
+			flush_at(r, i)->mr = NULL;
+}
+
+void net_flush_free(struct net_recv *r)
 {
 	free(r->flush);
 }

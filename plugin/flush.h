@@ -16,12 +16,17 @@ void net_flush_fini(struct net_engine *e);
 
 /*
  * @n buffers of receives that are done; those of 0 bytes and of the host need nothing. *@request is
- * NULL when that is over already: there is no "not now".
+ * NULL when that is over already: there is no "not now". What finds no room in a send queue is a
+ * request all the same, and posted later.
  */
 int net_iflush(struct net_recv *r, int n, void *const *data, const int *sizes, void *const *mrs,
 	       void **request);
 
+/* Post what found no room; false: there is none yet. Entered. */
+bool net_flush_run(struct net_req *req);
+/* @mr goes away. Entered. */
+void net_flush_forget(struct net_recv *r, const struct net_mr *mr);
 /* Of a comm that is taken apart. */
-void net_flush_forget(struct net_recv *r);
+void net_flush_free(struct net_recv *r);
 
 #endif

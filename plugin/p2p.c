@@ -15,6 +15,7 @@
 #include "cut.h"
 #include "event.h"
 #include "failover.h"
+#include "flush.h"
 #include "message.h"
 #include "mover.h"
 #include "profile.h"
@@ -310,6 +311,9 @@ int net_irecv(struct net_recv *r, int n, void *const *data, const size_t *sizes,
 
 static void recv_forget(struct net_recv *r, const struct net_mr *mr)
 {
+	net_flush_forget(r, mr);
+	if (r->c.engine->mode == PROTO_WRITE)
+		return; /* the device refuses the peer */
 	for (uint32_t i = 0; i < r->nslots; i++) {
 		if (!r->slot[i].open || r->slot[i].mr != mr)
 			continue;
@@ -335,7 +339,7 @@ void net_forget(struct net_comm *c, const struct net_mr *mr)
 	net_owner_enter(&c->engine->owner);
 	if (c->kind == NET_SEND)
 		send_forget((struct net_send *)c, mr);
-	else if (c->engine->mode != PROTO_WRITE)
+	else
 		recv_forget((struct net_recv *)c, mr);
 	net_owner_leave(&c->engine->owner);
 }
@@ -468,6 +472,8 @@ static bool go_on(struct net_req *req)
 	struct net_comm *c = req->comm;
 	int rc;
 
+	if (c->kind == NET_RECV && !req->n)
+		return net_flush_run(req);
 	if (c->kind == NET_RECV && req->lost && !c->closed) {
 		rc = net_announce((struct net_recv *)c, req);
 		if (rc == -EAGAIN)

@@ -13,6 +13,7 @@
 #include "../cuda/fake.h"
 #include "../lib/bytes.h"
 #include "../lib/counters.h"
+#include "../lib/faults.h"
 #include "../lib/link.h"
 #include "../lib/need.h"
 
@@ -225,6 +226,51 @@ Test(flush, data_that_a_flush_under_way_covers_wait_for_it)
 	finish(&r, first);
 	third = flush_gpu(&r, SMALL);
 	cr_assert(eq(ptr, third, NULL), "nothing has arrived since");
+	rig_close(&r);
+}
+
+/* The sends of a second connection fill the send queue and stay there for two seconds. */
+Test(flush, call_does_not_wait_for_room_in_the_send_queue)
+{
+	enum { N = 64 };
+	void *recv[N], *send[N], *request;
+	struct mem from, to;
+	struct link other;
+	int64_t start;
+	struct rig r;
+	int n = 0;
+
+	plug_softefa("max_sq_wr=64");
+	setenv("NCCL_EFA_RAILS", "1", 1);
+	use_cuda(&r);
+	faults_init();
+	rig_open(&r, 0);
+	link_open(&other, &r.plug, 0, 0);
+	mem_get(&from, &r.plug, other.send, SMALL, 0);
+	for (int i = 0; i < N; i++)
+		recv[i] = plug_recv(&r.plug, other.recv, r.gpu + SMALL, SMALL, 0, r.mh);
+	arrive(&r, r.gpu, r.mh, SMALL, 1);
+	faults_put("delay 2000000 op=write");
+	mem_get(&to, &r.plug, other.recv, SMALL, 0); /* from this command on */
+	while (n < N && (send[n] = plug_isend(&r.plug, other.send, from.at, SMALL, 0, from.mh)))
+		n++;
+	need(n == N, "%d sends", n);
+	start = now_ms();
+	request = flush_gpu(&r, SMALL);
+	cr_assert(lt(i64, now_ms() - start, 1000));
+	cr_assert(ne(ptr, request, NULL), "it is not flushed yet");
+	need(!plug_test(&r.plug, request, NULL), "it cannot have been read yet");
+	cr_assert(zero(llong, reads(&r)));
+	faults_put("");
+	finish(&r, request);
+	cr_assert(eq(llong, reads(&r), 1));
+	for (int i = 0; i < N; i++) {
+		plug_wait(&r.plug, send[i]);
+		plug_wait(&r.plug, recv[i]);
+	}
+	mem_put(&from);
+	mem_put(&to);
+	link_close(&other);
 	rig_close(&r);
 }
 
