@@ -96,6 +96,13 @@ $(O)/plugins/tcpnet.so: $(tcpnet) $(O)/obj/tests/plugins/tables.o
 	$(call link,-shared $(defs))
 $(O)/plugins/nullnet.so: $(patsubst %,$(O)/obj/tests/plugins/%.o,nullnet tables fault)
 	$(call link,-shared $(defs))
+# Wrong as a library, for netcheck: a function in place of a table; something of CUDA's needed; no errors.
+$(O)/plugins/tcpnet-odd.so: $(tcpnet) $(patsubst %,$(O)/obj/tests/plugins/%.o,tables-v8 odd)
+	$(call link,-shared $(defs))
+$(O)/plugins/tcpnet-cuda.so: $(tcpnet) $(O)/obj/tests/plugins/tables.o $(O)/cuda/libcuda.so.1
+	$(call link,-shared $(defs) -Wl$(comma)--no-as-needed $(O)/cuda/libcuda.so.1 -Wl$(comma)-rpath$(comma)$(abspath $(O)/cuda))
+$(O)/plugins/deaf.so: $(O)/obj/tests/plugins/deaf.o
+	$(call link,-shared $(defs))
 # In place of CUDA; its soname is that of the real one.
 $(O)/cuda/libcuda.so.1: $(O)/obj/tests/cuda/libcuda.o
 	$(call link,-shared $(defs) -Wl$(comma)-soname$(comma)libcuda.so.1)
@@ -161,6 +168,9 @@ conformance := $(call progs,conformance)
 tests := $(call progs,unit) $(call progs,integration) $(conformance)
 check: all $(tests) check-layers check-exports check-headers check-manual check-docs check-install ## build and run all tests
 	$(Q)BUILD=$(O) scripts/run-tests.sh $(tests)
+netcheck_subjects := $(patsubst %,$(O)/plugins/%.so,tcpnet tcpnet-odd tcpnet-cuda deaf)
+check-netcheck: $(O)/netcheck $(netcheck_subjects) $(O)/softefa $(O)/libsoftefa.so $(O)/libnccl-net-efa.so ## netcheck on a correct plugin, and on one wrong in each way
+	$(Q)BUILD=$(O) scripts/check-netcheck.sh
 conformance: all $(conformance) ## what an EFA does, on softefa; SOFTEFA=0: on the machine's own
 	$(Q)BUILD=$(O) scripts/run-tests.sh $(conformance)
 check-plugin: all $(O)/cuda/libcuda.so.1 ## netcheck on the plugin: each version of the ABI, each protocol, rails 1 and 4
@@ -270,7 +280,7 @@ help: ## list the targets
 	@echo "with V=1 (show commands), SAN=address,undefined or thread, RDMA_CORE=PREFIX, CC=, CFLAGS="
 
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
-.PHONY: all bench bench-softefa check check-plugin check-plugin-tsan check-layers check-exports check-headers check-gpu check-gpu-nccl check-manual check-docs check-install conformance \
+.PHONY: all bench bench-softefa check check-netcheck check-plugin check-plugin-tsan check-layers check-exports check-headers check-gpu check-gpu-nccl check-manual check-docs check-install conformance \
 	install stress run-stress fuzz run-fuzz demo deps \
 	check-nccl check-peers lint pre-push clean help topology
 .SECONDARY:

@@ -241,20 +241,20 @@ static enum nccl_net_result get_properties_v7(int dev, struct nccl_net_props_v7 
 static enum nccl_net_result connect_v7(int dev, void *handle, void **send_comm,
 				       struct nccl_net_device_handle **dev_comm)
 {
-	if (*dev_comm)
-		return test_plugin_usage("device handle preset in connect");
 	if (fault_is("dev-comm"))
 		*dev_comm = (void *)&logger;
+	else if (*dev_comm)
+		return test_plugin_usage("device handle preset in connect");
 	return test_plugin.connect(dev, handle, send_comm);
 }
 
 static enum nccl_net_result accept_v7(void *listen_comm, void **recv_comm,
 				      struct nccl_net_device_handle **dev_comm)
 {
-	if (*dev_comm)
-		return test_plugin_usage("device handle preset in accept");
 	if (fault_is("dev-comm"))
 		*dev_comm = (void *)&logger;
+	else if (*dev_comm)
+		return test_plugin_usage("device handle preset in accept");
 	return test_plugin.accept(listen_comm, recv_comm);
 }
 

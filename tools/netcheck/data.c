@@ -457,10 +457,17 @@ static void newest_first(struct check_ctx *ctx)
 		bool put = false, got = false;
 
 		since = host_now_ns();
-		while (s.posted < s.received + SLOTS || s.sent < s.sends_done + SLOTS) {
+		while (s.posted < s.received + SLOTS) {
 			stream_post(&s);
+			check_tick(ctx, since, "receives to start");
+		}
+		memset(sizes, 0, sizeof(sizes));
+		check_need(ctx, !check_test(ctx, s.recv[(s.posted - 1) % SLOTS], sizes),
+			   "expected no message, as none was sent, saw a receive done");
+		check_barrier(ctx);
+		while (s.sent < s.sends_done + SLOTS) {
 			stream_send(&s);
-			check_tick(ctx, since, "messages to start");
+			check_tick(ctx, since, "sends to start");
 		}
 		/* The newest of both for a while; that it is not done is as good. */
 		while ((!put || !got) && host_now_ns() - since < 20 * ms_ns) {

@@ -87,10 +87,6 @@ static struct comm *comm_new(int dev, bool sender)
 
 static void comm_free(struct comm *c)
 {
-	struct linger none = {.l_onoff = 1};
-
-	if (fault_is("close-drops"))
-		setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 	if (c->fd >= 0)
 		close(c->fd);
 	if (c->ctl >= 0 && !fault_is("leak-fd"))
@@ -125,7 +121,7 @@ enum nccl_net_result tcpnet_listen(int dev, void *handle, void **listen_comm)
 	if (!l)
 		return NCCL_NET_SYSTEM_ERROR;
 	if (fault_is("listen-blocks"))
-		sleep(2);
+		usleep(300000);
 	l->fd = socket_new();
 	if (l->fd < 0 || bind(l->fd, (struct sockaddr *)&addr, sizeof(addr)) ||
 	    listen(l->fd, HALVES) || getsockname(l->fd, (struct sockaddr *)&addr, &len)) {
@@ -139,7 +135,7 @@ enum nccl_net_result tcpnet_listen(int dev, void *handle, void **listen_comm)
 	l->dev = dev;
 	l->born_ns = now_ns();
 	h.port = addr.sin_port;
-	h.nonce = l->nonce = (uint64_t)getpid() << 32 | (uintptr_t)l >> 4;
+	h.nonce = l->nonce = (uint64_t)getpid() << 32 | (uint32_t)((uintptr_t)l >> 4);
 	if (!fault_is("handle-tail"))
 		memset(handle, 0, NCCL_NET_HANDLE_BYTES);
 	if (fault_is("handle-long"))
@@ -215,8 +211,8 @@ static bool connect_wrong(void *handle, const struct handle *h, void **send_comm
 	static void *last_at;
 
 	*rc = NCCL_NET_OK;
-	if (fault_is("connect-blocks") && !h->pending)
-		sleep(2);
+	if (fault_is("connect-blocks"))
+		usleep(200000);
 	if (fault_is("no-connect") || (fault_is("no-self") && h->nonce >> 32 == (uint64_t)getpid()))
 		return true;
 	if (fault("connect-error") || (fault_is("one-way") && receivers)) {
@@ -363,7 +359,7 @@ enum nccl_net_result tcpnet_accept(void *listen_comm, void **recv_comm)
 	rc = halves_hear(l);
 	if (rc)
 		return rc;
-	if (fault_is("accept-impatient") && !l->halves && now_ns() - l->born_ns > 500000000)
+	if (fault_is("accept-impatient") && !l->halves && now_ns() - l->born_ns > 200000000)
 		return NCCL_NET_SYSTEM_ERROR;
 	c = halves_join(l);
 	if (!c)

@@ -8,7 +8,7 @@
 
 #include "tcpnet.h"
 
-enum { CACHED = 4096 }; /* bytes that fault mr-cache remembers */
+enum { CACHED = 64 << 10 }; /* bytes that fault mr-cache remembers */
 
 /* Fault mr-cache: what the last deregistered memory held. */
 static struct {
@@ -145,7 +145,7 @@ char *mr_at(const struct mr *mr, const struct comm *c, const char *data, size_t 
 	if (!mr || mr->comm != c || data < mr->data || size > mr->size ||
 	    (size_t)(data - mr->data) > mr->size - size)
 		return NULL;
-	if (mr->old && size <= CACHED && c->sender)
-		return mr->old;
+	if (mr->old && mr->size <= CACHED)
+		return mr->old + (data - mr->data);
 	return (mr->map ? mr->map : mr->data) + (data - mr->data);
 }
