@@ -60,12 +60,20 @@ static void find_out(void)
 	const struct net_dev *dev;
 	char why[256];
 
-	if (order != NET_IN_ORDER_AUTO || !ndevs) {
+	if (order == NET_IN_ORDER_NO || !ndevs) {
 		kept = order != NET_IN_ORDER_NO;
 		return;
 	}
 	/* Each device of a node is like the others; not all processes shall ask the same one. */
 	dev = net_dev_at((int)(getpid() % ndevs));
+	if (order == NET_IN_ORDER_YES) {
+		kept = net_dev_mode(dev) != PROTO_SEND;
+		if (!kept)
+			net_warn("NET/EFA: NCCL_EFA_IN_ORDER=yes is ignored: data go by messages, "
+				 "whose pieces come in any order, whatever the NIC does. LL and "
+				 "LL128 stay forbidden");
+		return;
+	}
 	if (net_dev_mode(dev) != PROTO_WRITE)
 		return; /* pieces of a message come in any order */
 	net_log_capture(why, sizeof(why));

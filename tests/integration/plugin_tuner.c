@@ -249,6 +249,9 @@ static struct decision decisions[] = {
 	{"", {"", ""}, 11, true, NOT_SET, 0},
 	{"", {"", ""}, 12, true, NOT_SET, 0},
 	{"", {"NCCL_EFA_IN_ORDER=yes", ""}, 8, false, NOT_SET, 0},
+	/* which no NIC does for messages */
+	{"", {"NCCL_EFA_IN_ORDER=yes", "NCCL_EFA_PROTOCOL=read"}, 12, false, NOT_SET, 0},
+	{"", {"NCCL_EFA_IN_ORDER=yes", "NCCL_EFA_PROTOCOL=send"}, 12, true, NOT_SET, 1},
 	/* another tuner, which would not forbid anything */
 	{"", {"NCCL_TUNER_PLUGIN=other", ""}, 12, true, "Simple", 0},
 	{"", {"NCCL_TUNER_PLUGIN=none", ""}, 12, true, "Simple", 0},
