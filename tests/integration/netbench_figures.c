@@ -92,6 +92,90 @@ Test(netbench_figures, json_has_what_connections_take)
 	ends(0);
 }
 
+/* ---- two plugins by turns ---- */
+
+#define BOTH NETBENCH "--compare $B/plugins/tcpnet-v9.so --rounds 3 --max 64 --factor 8 "
+
+Test(netbench_figures, compared_plugins_have_medians_and_ratios)
+{
+	double a, b, ratio, least, most;
+
+	cmd_run(&cmd, 60, BOTH);
+	ends(0);
+	says("# netbench: A is tcpnet, net ABI v12, ");
+	says("# netbench: B is tcpnet, net ABI v9, ");
+	says("; 3 rounds of both, by turns\n");
+	cr_assert(eq(int,
+		     sscanf(strstr(cmd.out, "\n            64 "), "%*d %lf %lf %lf %lf %lf", &a, &b,
+			    &ratio, &least, &most),
+		     5),
+		  "%s", cmd.out);
+	cr_assert(a > 0 && b > 0, "%s", cmd.out);
+	cr_assert(0 < least && least <= ratio && ratio <= most, "%s", cmd.out);
+	says("# Out of bounds values : 0 OK");
+	says("# Geometric mean of B/A: ");
+}
+
+/* Each ratio is that of a round; they alternate, so which is first does not matter. */
+Test(netbench_figures, compared_plugins_are_in_the_file_round_by_round)
+{
+	cmd_run(&cmd, 60,
+		"f=$(mktemp) && " BOTH "--json $f >&2 && python3 -c \"\n"
+		"import json, statistics, sys\n"
+		"j = json.load(open(sys.argv[1]))\n"
+		"assert (j['A']['abi'], j['B']['abi'], j['rounds'], j['exit'], j['wrong']) == (12, "
+		"9, 3, 0, 0), j\n"
+		"assert [r['size'] for r in j['rows']] == [8, 64], j\n"
+		"for r in j['rows']:\n"
+		"    x = [b / a for a, b in zip(r['A_us'], r['B_us'], strict=True)]\n"
+		"    assert len(x) == 3 and abs(statistics.median(x) - r['ratio']) < 1e-3, r\n"
+		"    assert abs(min(x) - r['ratio_min']) < 1e-3 and abs(max(x) - r['ratio_max']) < "
+		"1e-3, r\" $f; c=$?; rm $f; exit $c");
+	ends(0);
+}
+
+/* One that is 50 ms slower shows so, whichever it is. */
+Test(netbench_figures, slower_plugin_is_seen_to_be_slower)
+{
+	cmd_run(&cmd, 60,
+		"$B/softefa --devices 1 --domain figures-$$ --set 'fault=delay 50000' -- "
+		"$B/netbench --plugin "
+		"$B/plugins/tcpnet.so --compare $B/libnccl-net-efa.so --rounds 2 --pattern "
+		"pingpong --max 8 --iters 2 --warmup 0");
+	ends(0);
+	cr_assert(number("# Geometric mean of B/A: ") > 1, "%s", cmd.out);
+	says(": B takes more time");
+}
+
+Test(netbench_figures, compared_plugin_with_wrong_data_fails)
+{
+	cmd_run(&cmd, 60, NETBENCH "--compare $B/plugins/nullnet.so --rounds 2 --max 8");
+	ends(1);
+	says(" FAILED\n");
+}
+
+Test(netbench_figures, compared_plugin_that_cannot_run_ends_the_comparison)
+{
+	cmd_run(&cmd, 60, NETBENCH "--compare /nowhere.so --max 8");
+	ends(2);
+	says("netbench: B, /nowhere.so, failed in round 1 of 5: nothing to compare");
+	cr_assert(not(cmd_says(&cmd, "B/A")), "%s", cmd.out);
+}
+
+/* Each rank is started by itself, as on two hosts. */
+Test(netbench_figures, comparison_works_with_ranks_that_are_started_apart)
+{
+	cmd_run(&cmd, 100,
+		"p=$((20000 + $$ %% 10000)); r() { $B/netbench --plugin $B/plugins/tcpnet.so "
+		"--compare $B/plugins/tcpnet-v9.so "
+		"--rounds 3 --max 8 --root 127.0.0.1:$p --ranks 2 --rank $1; }; r 1 & r 0; a=$?; "
+		"wait $!; b=$?; "
+		"echo codes $a $b");
+	says("codes 0 0\n");
+	says("# netbench: B is tcpnet, net ABI v9, ");
+	says("; 3 rounds of both, by turns\n");
+}
+
 /* ---- long runs: of messages that take 50 ms each ---- */
 
 #define SLOW \

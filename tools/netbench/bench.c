@@ -191,7 +191,8 @@ static int bench_size(struct nb *nb, struct nb_report *report, uint64_t asked, u
 		return 0;
 	report->rows[report->nrows++] = row;
 	nb_progress_hide(&nb->watch);
-	nb_report_row(nb->pattern, nb->opt, &row);
+	if (!nb->run->quiet)
+		nb_report_row(nb->pattern, nb->opt, &row);
 	return 0;
 }
 
@@ -208,7 +209,7 @@ static int bench_sizes(struct nb *nb, struct nb_report *report, uint64_t *wrong)
 	for (uint64_t size = opt->min; size <= opt->max; size = next_size(opt, size))
 		of++;
 	if (!rc && !nb->self->rank && opt->progress)
-		rc = nb_progress_start(&nb->watch, "");
+		rc = nb_progress_start(&nb->watch, nb->run->stage);
 	for (uint64_t size = opt->min; !rc && size <= opt->max; size = next_size(opt, size)) {
 		nb_progress_size(&nb->watch, size, ++at, of);
 		rc = bench_size(nb, report, size, wrong);
@@ -365,7 +366,8 @@ static int introduce(struct nb *nb, struct nb_report *report)
 		 nb->props.name ? nb->props.name : "unnamed");
 	report->abi = nb->net.abi;
 	report->ndev = nb->ndev;
-	nb_report_header(nb, report);
+	if (!nb->run->quiet)
+		nb_report_header(nb, report);
 	return 0;
 }
 
@@ -439,7 +441,7 @@ static int exit_code(const struct nb *nb, int rc, uint64_t wrong)
 int nb_rank_main(struct host_rank *self, void *arg)
 {
 	const struct nb_run *run = arg;
-	struct nb nb = {.self = self, .opt = run->opt, .pattern = run->pattern};
+	struct nb nb = {.self = self, .opt = run->opt, .pattern = run->pattern, .run = run};
 	uint64_t wrong = 0;
 	int rc;
 

@@ -36,6 +36,7 @@ struct nb_conn {
 };
 
 struct nb;
+struct nb_run;
 
 /* What the connections of a rank took, in all; -1: unknown. */
 struct nb_taken {
@@ -89,6 +90,7 @@ struct nb {
 	struct host_rank *self;
 	const struct nb_options *opt;
 	const struct nb_pattern *pattern;
+	const struct nb_run *run;
 	struct host_net net;
 	void *ctx;
 	int ndev, dev;

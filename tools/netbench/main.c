@@ -5,12 +5,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
-#include "bench.h"
-#include "conn.h"
+#include "compare.h"
 #include "host/log.h"
-#include "report.h"
+#include "session.h"
 
 static const struct nb_pattern *const patterns[] = {&nb_pingpong, &nb_stream, &nb_ring,
 						    &nb_alltoall};
@@ -46,51 +44,34 @@ static int pattern_check(const struct nb_pattern *pattern, struct nb_options *op
 	return 0;
 }
 
-static size_t largest_share(const struct nb_options *opt)
+static int run_one(const struct nb_options *opt, const struct nb_pattern *pattern,
+		   const struct plotter *plotter, FILE *json)
 {
-	size_t handles = nb_conns_share(opt);
-
-	return handles > sizeof(struct nb_sample) ? handles : sizeof(struct nb_sample);
-}
-
-static int run_ranks(const struct nb_options *opt, const struct nb_pattern *pattern,
-		     struct nb_report *report)
-{
-	struct nb_run run = {.opt = opt, .pattern = pattern, .report = report};
-	char terms[HOST_TERMS_BYTES];
-	struct host_run host = {
-		.program = "netbench",
-		.nranks = (int)opt->ranks,
-		.timeout_s = (int)opt->timeout,
-		.share = largest_share(opt),
-		.main = nb_rank_main,
-		.arg = &run,
-		.root = opt->root,
-		.rank = (int)opt->rank,
-		.terms = terms,
-	};
+	struct nb_run run = {
+		.opt = opt, .pattern = pattern, .report = nb_report_new(), .stage = ""};
 	int code;
 
-	nb_options_terms(opt, terms, sizeof(terms));
-	code = host_run(&host);
-	nb_report_summary(opt, report, code);
+	if (!run.report)
+		return HOST_USAGE;
+	code = nb_session(&run);
+	nb_report_summary(opt, run.report, code);
+	if (json && nb_report_json(json, pattern, opt, run.report, code) && code < HOST_USAGE)
+		code = HOST_USAGE;
+	/* A plotter that ends early is no reason to die silently; ranks had the default. */
+	signal(SIGPIPE, SIG_IGN);
+	if (plotter && run.report->nrows && nb_report_plot(plotter, opt, run.report) &&
+	    code < HOST_USAGE)
+		code = HOST_USAGE;
 	return code;
-}
-
-/* Ranks that are started apart often have one command line, and one file system. */
-static bool prints(const struct nb_options *opt)
-{
-	return !opt->root.sin_port || !opt->rank;
 }
 
 int main(int argc, char **argv)
 {
-	const struct nb_pattern *pattern;
-	struct nb_report *report;
-	struct nb_options opt;
 	const struct plotter *plotter = NULL;
+	const struct nb_pattern *pattern;
+	struct nb_options opt;
 	FILE *json = NULL;
-	int code, rc;
+	int rc;
 
 	host_log_init("netbench", -1);
 	rc = nb_options_parse(&opt, argc, argv);
@@ -100,24 +81,13 @@ int main(int argc, char **argv)
 	if (!pattern || pattern_check(pattern, &opt))
 		return HOST_USAGE;
 	/* Before the run: a long one must not end with a file that cannot be written. */
-	if (opt.json && prints(&opt) && !(json = fopen(opt.json, "w"))) {
+	if (opt.json && nb_prints(&opt) && !(json = fopen(opt.json, "w"))) {
 		host_err("--json %s: %s", opt.json, strerror(errno));
 		return HOST_USAGE;
 	}
-	if (opt.plot && prints(&opt) && !(plotter = plotter_find()))
+	if (opt.plot && nb_prints(&opt) && !(plotter = plotter_find()))
 		return HOST_USAGE;
-	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
-	if (report == MAP_FAILED) {
-		host_err("mmap: %s", strerror(errno));
-		return HOST_USAGE;
-	}
-	code = run_ranks(&opt, pattern, report);
-	if (json && nb_report_json(json, pattern, &opt, report, code) && code < HOST_USAGE)
-		code = HOST_USAGE;
-	/* A plotter that ends early is no reason to die silently; ranks had the default. */
-	signal(SIGPIPE, SIG_IGN);
-	if (plotter && report->nrows && nb_report_plot(plotter, &opt, report) && code < HOST_USAGE)
-		code = HOST_USAGE;
-	return code;
+	if (opt.compare)
+		return nb_compare(&opt, pattern, json);
+	return run_one(&opt, pattern, plotter, json);
 }

@@ -52,6 +52,9 @@ static const struct option_row rows[] = {
 	{"rank", 0, OPTION_NUMBER, "N", AT(rank), 0, HOST_MAX_RANKS - 1, NULL,
 	 "which one (default: as mpirun or srun say)"},
 	{"json", 0, OPTION_STRING, "FILE", AT(json), 0, 0, NULL, "write the figures there as well"},
+	{"compare", 0, OPTION_STRING, "PATH2", AT(compare), 0, 0, NULL,
+	 "this plugin and PATH2 by turns: times, and their ratios with their spread"},
+	{"rounds", 0, OPTION_NUMBER, "N", AT(rounds), 1, 100, "5", "of --compare"},
 	{"plot", 0, OPTION_STRING, "FILE.png", AT(plot), 0, 0, NULL,
 	 "draw bus bandwidth by size, with gnuplot or python3's matplotlib"},
 	{"no-check", 0, OPTION_OFF, NULL, AT(check), 0, 0, NULL, "send garbage, verify nothing"},
@@ -211,6 +214,10 @@ static int options_check(const struct nb_options *opt)
 {
 	if (!opt->plugin) {
 		host_err("--plugin PATH is required; --help lists the options");
+		return -EINVAL;
+	}
+	if (opt->compare && opt->plot) {
+		host_err("--plot %s: not with --compare", opt->plot);
 		return -EINVAL;
 	}
 	if (opt->min > opt->max) {

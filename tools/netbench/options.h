@@ -11,8 +11,10 @@
 struct nb_options {
 	const char *plugin;
 	const char *pattern;
-	const char *json; /* NULL: none */
-	const char *plot; /* likewise */
+	const char *json;    /* NULL: none */
+	const char *plot;    /* likewise */
+	const char *compare; /* another plugin; likewise */
+	uint64_t rounds;
 	bool progress;
 	uint64_t ranks;
 	uint64_t min, max; /* bytes */

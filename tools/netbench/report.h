@@ -48,6 +48,8 @@ struct nb_run {
 	const struct nb_options *opt;
 	const struct nb_pattern *pattern;
 	struct nb_report *report;
+	const char *stage; /* begins the line of progress: which run of several this is, or "" */
+	bool quiet;        /* no table */
 };
 
 #endif
