@@ -128,7 +128,7 @@ static void dies(struct check_ctx *ctx)
 {
 	check_expect(ctx, true, "expected a, saw b");
 	host_entering(ctx->self, HOST_PROGRESS, "isend");
-	raise(SIGSEGV);
+	raise(SIGKILL);
 }
 
 static void exits(struct check_ctx *ctx)
@@ -152,7 +152,7 @@ Test(netcheck_runner, fails_a_death_with_signal_and_last_call)
 {
 	struct nk_result r = run(dies, 0);
 
-	expect_verdict(&r, NK_FAIL, "killed by signal 11");
+	expect_verdict(&r, NK_FAIL, "killed by signal 9");
 	expect_verdict(&r, NK_FAIL, "last calls: progress isend");
 	r = run(exits, CHECK_RANKS);
 	expect_verdict(&r, NK_FAIL, "exit with status 0");
@@ -254,7 +254,7 @@ Test(netcheck_runner, keeps_what_a_check_says)
 {
 	struct nk_result r = run(says, 0);
 
-	cr_assert_str_eq(r.log, "a word on stderr\n");
+	cr_assert(strstr(r.log, "a word on stderr\n"), "%s", r.log);
 }
 
 Test(netcheck_runner, goes_on_after_any_of_them_and_keeps_the_order)
