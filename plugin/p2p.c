@@ -551,8 +551,7 @@ static __attribute__((noinline, cold)) void look_around(struct net_engine *e)
 	e->patience = e->todo ? 1 : NET_STALL_TESTS;
 }
 
-/* Kept apart, as send_now() is. */
-static __attribute__((noinline)) int test_now(struct net_req *req, int *done, int *sizes)
+int net_test_now(struct net_req *req, int *done, int *sizes)
 {
 	struct net_engine *e = req->comm->engine;
 	bool looked = false;
@@ -569,19 +568,4 @@ static __attribute__((noinline)) int test_now(struct net_req *req, int *done, in
 	if (unlikely(looked))
 		net_stats_refresh();
 	return rc;
-}
-
-int net_test(struct net_req *req, int *done, int *sizes)
-{
-	struct net_comm *c = req->comm;
-
-	*done = 0;
-	if (net_owner_try(&c->engine->owner) && req->to_come && net_engine_idle(c->engine) &&
-	    likely(--c->engine->patience)) {
-		int rc = c->err;
-
-		net_owner_leave_own();
-		return rc;
-	}
-	return test_now(req, done, sizes);
 }
