@@ -92,6 +92,54 @@ Test(netbench_figures, json_has_what_connections_take)
 	ends(0);
 }
 
+/* ---- instructions ---- */
+
+/* Of 2 + 3 messages each call is made once, but that which finds nothing, 20 times. */
+Test(netbench_figures, calls_are_made_as_planned)
+{
+	cmd_run(&cmd, 60, NETBENCH "--instructions --max 64 --factor 8 --warmup 2 --iters 3");
+	ends(0);
+	says("# calls: calls one by one");
+	says(" counted_idle_test 100; unplanned ");
+	/* more where the machine gave the peer no time */
+	cr_assert(number("counted_irecv ") >= 5 && number("counted_isend ") >= 5, "%s", cmd.out);
+}
+
+Test(netbench_figures, calls_of_the_plugin_are_made_as_planned)
+{
+	cmd_run(&cmd, 60,
+		ON_SOFTEFA "-- $B/netbench --plugin $B/libnccl-net-efa.so --instructions --min 64K "
+			   "--max 64K --warmup 2 --iters 3");
+	ends(0);
+	says(" counted_idle_test 100; unplanned ");
+}
+
+Test(netbench_figures, calls_with_wrong_data_fail)
+{
+	cmd_run(&cmd, 60,
+		"$B/netbench --plugin $B/plugins/nullnet.so --instructions --max 8 --warmup 1 "
+		"--iters 1");
+	cr_assert(cmd.code == 1 || cmd.code == 2, "%s", cmd.out);
+}
+
+Test(netbench_figures, callgrind_tells_the_calls_apart)
+{
+#ifdef __SANITIZE_ADDRESS__
+	cr_skip_test("valgrind does not run what AddressSanitizer was built into");
+#endif
+	cmd_run(&cmd, 100,
+		"command -v valgrind >/dev/null || exit 77; t=$(mktemp -d); trap 'rm -r $t' EXIT; "
+		"valgrind -q --tool=callgrind --trace-children=yes --toggle-collect='counted_*' "
+		"--callgrind-out-file=$t/calls.%%p " NETBENCH
+		"--instructions --max 8 --warmup 0 --iters 3 || exit; "
+		"grep -ohE 'counted_[a-z_]+' $t/calls.* | sort -u | tr "
+		"'\\n' ' '");
+	if (cmd.code == 77)
+		cr_skip_test("no valgrind");
+	ends(0);
+	says("counted_idle_test counted_irecv counted_isend counted_test_recv counted_test_send ");
+}
+
 /* ---- two plugins by turns ---- */
 
 #define BOTH NETBENCH "--compare $B/plugins/tcpnet-v9.so --rounds 3 --max 64 --factor 8 "

@@ -40,6 +40,7 @@ ParameterizedTestParameters(netbench_usage, refusals)
 		{"--plugin x --chunk 63", "--chunk 63: must be 64 to 1073741824"},
 		{"--plugin x --compare y --plot p", "--plot p: not with --compare"},
 		{"--plugin x --compare y --rounds 0", "--rounds 0: must be 1 to 100"},
+		{"--plugin x --compare y --instructions", "--compare y: not with --instructions"},
 		{"--plugin x --channels 1025", "--channels 1025: must be 1 to 1024"},
 		{"--plugin x --channels 2 --pattern pingpong",
 		 "--channels 2: must be 1 for pingpong"},

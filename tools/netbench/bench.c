@@ -162,6 +162,9 @@ static struct nb_row row_of(const struct nb *nb, const struct nb_sample *samples
 		row.p99_us = s->p99_us > row.p99_us ? s->p99_us : row.p99_us;
 		row.p999_us = s->p999_us > row.p999_us ? s->p999_us : row.p999_us;
 		row.cpu = s->cpu > row.cpu ? s->cpu : row.cpu;
+		for (int i = 0; i < NB_CALLS; i++)
+			row.calls[i] += s->calls[i];
+		row.unplanned += s->unplanned;
 		row.wrong += s->wrong;
 	}
 	row.algbw = row.time_us > 0 ? (double)size / row.time_us / 1e3 : 0;

@@ -44,12 +44,17 @@ struct nb_taken {
 	int64_t comms, memory, qps; /* bytes; queue pairs */
 };
 
+/* Kinds of calls that --instructions tells apart. */
+enum nb_call { NB_IRECV, NB_ISEND, NB_TEST_RECV, NB_TEST_SEND, NB_IDLE_TEST, NB_CALLS };
+
 /* What a rank measured of one size. */
 struct nb_sample {
 	double time_us; /* per iteration, in the pattern's sense */
 	double p50_us;  /* pingpong only */
 	double p99_us, p999_us;
 	double cpu; /* of one core, all threads of the process: 1.0 is one that never rests */
+	uint64_t calls[NB_CALLS]; /* warm-up's as well */
+	uint64_t unplanned;       /* of those: found nothing to do where they should have */
 	uint64_t wrong;
 };
 
@@ -61,6 +66,7 @@ struct nb_pattern {
 	bool pairs; /* needs an even number of ranks */
 	bool one_channel;
 	bool percentiles;
+	bool calls;           /* counts them */
 	uint64_t max_message; /* sizes above are refused; 0: messages are cut */
 	uint64_t chunk;       /* default of --chunk */
 	unsigned send_bufs;   /* bit masks of enum nb_buf: what the comms of either kind use */
@@ -84,7 +90,7 @@ struct nb_pattern {
 	void (*fini)(struct nb *nb);
 };
 
-extern const struct nb_pattern nb_pingpong, nb_stream, nb_ring, nb_alltoall;
+extern const struct nb_pattern nb_pingpong, nb_stream, nb_ring, nb_alltoall, nb_calls;
 
 struct nb {
 	struct host_rank *self;

@@ -77,7 +77,7 @@ int main(int argc, char **argv)
 	rc = nb_options_parse(&opt, argc, argv);
 	if (rc)
 		return rc > 0 ? HOST_PASS : HOST_USAGE;
-	pattern = pattern_find(opt.pattern);
+	pattern = opt.instructions ? &nb_calls : pattern_find(opt.pattern);
 	if (!pattern || pattern_check(pattern, &opt))
 		return HOST_USAGE;
 	/* Before the run: a long one must not end with a file that cannot be written. */

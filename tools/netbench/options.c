@@ -55,6 +55,8 @@ static const struct option_row rows[] = {
 	{"compare", 0, OPTION_STRING, "PATH2", AT(compare), 0, 0, NULL,
 	 "this plugin and PATH2 by turns: times, and their ratios with their spread"},
 	{"rounds", 0, OPTION_NUMBER, "N", AT(rounds), 1, 100, "5", "of --compare"},
+	{"instructions", 0, OPTION_ON, NULL, AT(instructions), 0, 0, NULL,
+	 "in place of a pattern: calls in lockstep, for callgrind; see netbench(1)"},
 	{"plot", 0, OPTION_STRING, "FILE.png", AT(plot), 0, 0, NULL,
 	 "draw bus bandwidth by size, with gnuplot or python3's matplotlib"},
 	{"no-check", 0, OPTION_OFF, NULL, AT(check), 0, 0, NULL, "send garbage, verify nothing"},
@@ -203,8 +205,9 @@ void nb_options_terms(const struct nb_options *opt, char *text, size_t size)
 		 "--pattern %s --min %" PRIu64 " --max %" PRIu64 " --factor %" PRIu64
 		 " --iters %" PRIu64 " --warmup %" PRIu64 " --window %" PRIu64 " --chunk %" PRIu64
 		 " --channels %" PRIu64 " --check %s",
-		 opt->pattern, opt->min, opt->max, opt->factor, opt->iters, opt->warmup,
-		 opt->window, opt->chunk, opt->channels, opt->check ? "on" : "off");
+		 opt->instructions ? "calls" : opt->pattern, opt->min, opt->max, opt->factor,
+		 opt->iters, opt->warmup, opt->window, opt->chunk, opt->channels,
+		 opt->check ? "on" : "off");
 }
 
 /* ---- the whole ---- */
@@ -214,6 +217,11 @@ static int options_check(const struct nb_options *opt)
 {
 	if (!opt->plugin) {
 		host_err("--plugin PATH is required; --help lists the options");
+		return -EINVAL;
+	}
+	if (opt->compare && opt->instructions) {
+		host_err("--compare %s: not with --instructions, which is for callgrind",
+			 opt->compare);
 		return -EINVAL;
 	}
 	if (opt->compare && opt->plot) {

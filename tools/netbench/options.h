@@ -15,6 +15,7 @@ struct nb_options {
 	const char *plot;    /* likewise */
 	const char *compare; /* another plugin; likewise */
 	uint64_t rounds;
+	bool instructions;
 	bool progress;
 	uint64_t ranks;
 	uint64_t min, max; /* bytes */

@@ -58,6 +58,19 @@ static const char *us_str(char text[16], double us)
 	return text;
 }
 
+/* Also the names of their functions, behind "counted_". */
+static const char *const call_names[NB_CALLS] = {
+	[NB_IRECV] = "irecv",         [NB_ISEND] = "isend",         [NB_TEST_RECV] = "test_recv",
+	[NB_TEST_SEND] = "test_send", [NB_IDLE_TEST] = "idle_test",
+};
+
+static void print_calls(const struct nb_row *row)
+{
+	for (int i = 0; i < NB_CALLS; i++)
+		printf("%s counted_%s %" PRIu64, i ? "," : "#", call_names[i], row->calls[i]);
+	printf("; unplanned %" PRIu64 "\n", row->unplanned);
+}
+
 void nb_report_row(const struct nb_pattern *pattern, const struct nb_options *opt,
 		   const struct nb_row *row)
 {
@@ -75,6 +88,8 @@ void nb_report_row(const struct nb_pattern *pattern, const struct nb_options *op
 		printf(" %8" PRIu64 "\n", row->wrong);
 	else
 		printf(" %8s\n", "N/A");
+	if (pattern->calls)
+		print_calls(row);
 	fflush(stdout);
 }
 
@@ -137,6 +152,11 @@ static void json_row(FILE *f, const struct nb_pattern *pattern, const struct nb_
 			row->p99_us, row->p999_us);
 	fprintf(f, ", \"algbw_GBps\": %.6g, \"busbw_GBps\": %.6g, \"cpu\": %.3f", row->algbw,
 		row->busbw, row->cpu);
+	if (pattern->calls) {
+		for (int i = 0; i < NB_CALLS; i++)
+			fprintf(f, ", \"%s\": %" PRIu64, call_names[i], row->calls[i]);
+		fprintf(f, ", \"unplanned\": %" PRIu64, row->unplanned);
+	}
 	if (opt->check)
 		fprintf(f, ", \"wrong\": %" PRIu64 "}", row->wrong);
 	else

@@ -14,8 +14,9 @@ struct nb_row {
 	uint64_t size;  /* bytes */
 	uint64_t count; /* elements */
 	double time_us, p50_us, p99_us, p999_us;
-	double algbw, busbw; /* 10^9 bytes per second */
-	double cpu;          /* cores that the busiest rank kept busy */
+	double algbw, busbw;                 /* 10^9 bytes per second */
+	uint64_t calls[NB_CALLS], unplanned; /* of all ranks */
+	double cpu;                          /* cores that the busiest rank kept busy */
 	uint64_t wrong;
 };
 
