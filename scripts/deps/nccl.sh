@@ -62,7 +62,7 @@ nccl_kernels() {
 		python3 "$nccl_src/src/device/symmetric/generate.py" "$gen/symmetric" &&
 		sed -n 's/^ *__global__ void \([A-Za-z0-9_]*\)(\([A-Za-z0-9_]*\) const);/KERNEL(\1, \2)/p' \
 			"$gen/host_table.cc" "$gen/symmetric/sym_kernels_host.cc" >"$gen/kernels.inc" &&
-		grep -q ncclDevKernel_Generic "$gen/kernels.inc"
+		grep -q ncclDevKernel_SendRecv "$gen/kernels.inc"
 }
 
 nccl_objects() {
@@ -76,11 +76,11 @@ nccl_objects() {
 		rm -rf "$nccl_obj"
 		mkdir -p "$nccl_obj"
 		nccl_kernels >"$log" 2>&1 || die_log "NCCL's generators"
+		echo "$what" >"$nccl_obj/made" # if it is interrupted, make goes on
 	fi
 	nice make -j"$(nproc)" -C "$nccl_src/src" -f "$root/tests/nccl/objects.mk" BUILDDIR="$nccl_obj" CUDARTLIB=cudart \
 		CUDA_INC="$cuda_include" CUDA_MAJOR=$((number / 1000)) CUDA_MINOR=$((number % 1000 / 10)) >"$log" 2>&1 ||
 		die_log "the build of NCCL's host code"
-	echo "$what" >"$nccl_obj/made"
 }
 
 nccl() {
