@@ -246,7 +246,7 @@ deps: ## install packages and rdma-core >= 59 (as root or with sudo)
 check-peers: all $(call progs,peers) $(filter %/core_%,$(call progs,integration)) ## other projects' programs on softefa; PEERS="perftest ..." for some
 	$(Q)scripts/deps.sh peers
 	$(Q)BUILD=$(O) scripts/peers.sh $(PEERS)
-check-nccl: all ## NCCL's own host code over the plugin, without a GPU; NCCL_SRC=DIR: of another version
+check-nccl: all $(O)/test/lib.a ## NCCL's own host code over the plugin, without a GPU; NCCL_SRC=DIR: of another version
 	$(Q)BUILD=$(O) scripts/nccl.sh
 lint: ## shellcheck, clang-format
 	$(Q)shellcheck -x scripts/*.sh scripts/*/*.sh .ci/run nccl-tests-config/*.sh nccl-tests-config/*/*.sh nccl-tests-config/slurm/*.sbatch

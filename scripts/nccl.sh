@@ -10,8 +10,6 @@ export LC_ALL=C
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 build=$(readlink -m "${BUILD:-build}")
-limit=120   # seconds for one program
-failed=()
 
 rc=0
 scripts/deps.sh nccl || rc=$?
@@ -22,23 +20,11 @@ case $rc in
 esac
 
 read -r version src include <build/deps/nccl
-out=$build/nccl/$version
+out=$build/nccl-$version
 mkdir -p "$out"
 make -j"$(nproc)" -f tests/nccl/Makefile O="$out" NCCL_SRC="$src" NCCL_OBJ="$root/build/deps/nccl-obj-$version" \
-	CUDA_INC="$include"
+	CUDA_INC="$include" TEST_LIB="$build/test/lib.a"
 
 tests=("$@")
 [ $# -gt 0 ] || for t in tests/nccl/*.c; do tests+=("$(basename "$t" .c)"); done
-for t in "${tests[@]}"; do
-	start=$SECONDS rc=0
-	BUILD=$build timeout -k 5 $limit "$out/$t" >"$out/$t.log" 2>&1 || rc=$?
-	if [ $rc = 0 ]; then
-		echo "PASS  nccl-$version/$t, $((SECONDS - start)) s"
-	else
-		echo "FAIL  nccl-$version/$t ($rc)"
-		tail -n 100 "$out/$t.log" | sed 's/^/      | /'
-		failed+=("$t")
-	fi
-done
-echo "check-nccl: NCCL $version, ${#tests[@]} programs, ${#failed[@]} failed: ${failed[*]:-none}"
-[ ${#failed[@]} = 0 ]
+BUILD=$build exec scripts/run-tests.sh "${tests[@]/#/$out/}"

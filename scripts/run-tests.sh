@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
 # run-tests.sh TEST...: run Criterion programs one after the other, a line each, all of the output of those that fail.
-# BUILD=DIR is where softefa is. What is in integration/ runs on software EFA devices, each program in a domain of its
+# BUILD=DIR is where softefa is. What is in integration/ or nccl-*/ runs on software EFA devices, each program in a domain of its
 # own, unless it starts softefa itself (netbench, netcheck, examples), or needs none (config); those of the core run on each kind of CQ
 # (tests/lib/loop.h), those of the plugin's data path on one rail, and by each protocol on four.
 # What is in conformance/ runs on devices of each kind that variants() lists; with SOFTEFA=0 on those of the machine.
@@ -33,7 +33,7 @@ run() {
 		[ "${SOFTEFA:-1}" != 0 ] || launcher=()
 		;;
 	*/integration/@(netbench|netcheck|config_)* | */integration/examples) launcher=() ;;
-	*/integration/*) ;;
+	*/integration/* | */nccl-*/*) ;;
 	*) launcher=() ;;
 	esac
 	timeout -k 5 $limit "${launcher[@]}" "$1" "${jobs[@]}" --verbose=0
