@@ -2,6 +2,7 @@
 /* Blocks that wait, and that fail. */
 #include "block.h"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <sched.h>
@@ -11,7 +12,8 @@
 
 enum {
 	TURNS_AWAKE = 16,
-	NAP_NS = 50000,
+	NAP_NS = 20000,
+	NAP_DOUBLINGS = 4,
 };
 
 struct ncclKernelCommAndChannels *block_home(const struct ncclDevKernelArgs *args)
@@ -21,14 +23,15 @@ struct ncclKernelCommAndChannels *block_home(const struct ncclDevKernelArgs *arg
 
 bool patience::more()
 {
-	static const struct timespec nap = {0, NAP_NS};
-
 	if (block_aborted(block))
 		return false;
-	if (turns++ < TURNS_AWAKE)
+	if (turns++ < TURNS_AWAKE) {
 		sched_yield();
-	else
-		nanosleep(&nap, NULL);
+		return true;
+	}
+	struct timespec nap = {0, NAP_NS << std::min(turns / TURNS_AWAKE, (unsigned)NAP_DOUBLINGS)};
+
+	nanosleep(&nap, NULL);
 	return true;
 }
 
