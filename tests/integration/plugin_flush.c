@@ -447,3 +447,63 @@ Test(flush, comm_is_closed_with_a_flush_under_way)
 	link_close(&other);
 	plug_close(&r.plug);
 }
+
+/* ---- beside events of a profiler ---- */
+
+static int running;
+
+static enum nccl_net_result count(void **ehandle, int type, void *phandle, int64_t plugin_id,
+				  void *ext_data)
+{
+	(void)phandle, (void)plugin_id, (void)ext_data;
+	running += type == NCCL_NET_EVENT_START ? 1 : -1;
+	*ehandle = &running;
+	return NCCL_NET_OK;
+}
+
+static void *recv_with_event(struct rig *r)
+{
+	void *request = NULL, *at = r->gpu, *mh = r->mh, *phandle = r;
+	struct host_net *net = &r->plug.net;
+	size_t size = SMALL;
+	int tag = 0;
+
+	need(!net->irecv(net, r->link.recv, 1, &at, &size, &tag, &mh, &phandle, &request) &&
+		     request,
+	     "irecv");
+	return request;
+}
+
+Test(flush, is_no_event_and_ends_none)
+{
+	struct nccl_net_config config = {.traffic_class = -1};
+	void *first, *second = NULL, *recv[2];
+	struct link plain;
+	struct rig r;
+
+	use_cuda(&r);
+	rig_open(&r, 0);
+	need(!r.plug.net.init(&r.plug.net, &second, 2, &config, NULL, count), "init");
+	first = r.plug.ctx;
+	plain = r.link;
+	r.plug.ctx = second;
+	link_open(&r.link, &r.plug, 0, 0);
+	for (int i = 0; i < 2; i++)
+		recv[i] = recv_with_event(&r);
+	for (int i = 0; i < 2; i++) {
+		void *request;
+
+		plug_send(&r.plug, r.link.send, r.from.at, SMALL, 0, r.from.mh);
+		plug_wait(&r.plug, recv[i]);
+		cr_assert(eq(int, running, 1 - i));
+		request = flush_gpu(&r, SMALL);
+		cr_assert(ne(ptr, request, NULL));
+		finish(&r, request);
+		cr_assert(eq(int, running, 1 - i));
+	}
+	link_close(&r.link);
+	need(!r.plug.net.finalize(&r.plug.net, second), "finalize");
+	r.plug.ctx = first;
+	r.link = plain;
+	rig_close(&r);
+}
