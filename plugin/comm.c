@@ -208,7 +208,7 @@ static uint32_t local_qpn(const struct net_comm *c, int r)
 	if (c->kind == NET_RECV)
 		return rail->ctrl.ibv->qp_num;
 	return ((const struct net_send *)c)->started ? rail->data.ibv->qp_num
-						     : c->engine->dev->cm->qp.ibv->qp_num;
+						     : c->engine->dev->cm->port[0].qp.ibv->qp_num;
 }
 
 /* "device GID qp 17" */

@@ -24,7 +24,7 @@ struct net_conn {
 	int64_t deadline_ms; /* 0: none */
 	uint8_t caps;
 	struct proto_handle peer;
-	struct srd_peer to;
+	struct net_way way;
 	struct net_mail mail;
 	struct net_send *send;
 	bool answered;
@@ -99,6 +99,7 @@ static int make_send(struct net_cm *cm, struct net_conn *c)
 /* Lock held. On error nothing is left. */
 static int conn_new(struct net_cm *cm, const struct proto_handle *peer, struct net_conn **out)
 {
+	const union ibv_gid spare = proto_handle_gid(peer, peer->nrails > 1);
 	struct net_conn *c = calloc(1, sizeof(*c));
 	int rc;
 
@@ -113,7 +114,7 @@ static int conn_new(struct net_cm *cm, const struct proto_handle *peer, struct n
 	if (!rc)
 		rc = make_send(cm, c);
 	if (!rc)
-		rc = srd_peer_init(&c->to, &cm->dev->nic[0].pd, &peer->cm);
+		rc = net_cm_meet(cm, &c->way, &peer->cm, &spare, peer->spare_qpn);
 	if (rc) {
 		if (c->send)
 			net_comm_close(&c->send->c);
@@ -135,7 +136,7 @@ static void conn_free(struct net_cm *cm, struct net_conn *c)
 		p = &(*p)->next;
 	*p = c->next;
 	net_cm_drop(cm, &c->mail);
-	srd_peer_fini(&c->to);
+	net_cm_part(&c->way);
 	free(c);
 }
 
@@ -158,10 +159,10 @@ static int connect_ask(struct net_cm *cm, struct net_conn *c)
 	uint8_t msg[PROTO_MSG_BYTES];
 	int rc;
 
-	net_cm_local(cm, &req.cm);
+	net_cm_local(cm, &req.cm, &req.spare_qpn);
 	net_engine_rails(e, req.rail);
 	memcpy(req.ring_rkey, ring->rkey, sizeof(req.ring_rkey));
-	rc = net_cm_send(cm, &c->mail, &c->to, msg, proto_req_pack(msg, &req));
+	rc = net_cm_send(cm, &c->mail, &c->way, msg, proto_req_pack(msg, &req));
 	if (!rc)
 		c->state = CONN_ASKED;
 	return rc;

@@ -30,7 +30,7 @@ static bool is_ours(uint32_t efa_status)
 	return efa_status == FLUSHED || efa_status == QP_ERROR;
 }
 
-static bool is_of_the_rail(uint32_t efa_status)
+bool net_failover_is_of_the_rail(uint32_t efa_status)
 {
 	return is_ours(efa_status) || efa_status == UNRESPONSIVE || efa_status == UNREACHABLE;
 }
@@ -117,7 +117,7 @@ bool net_failover_rail(struct net_comm *c, int rail, const struct srd_wc *wc)
 {
 	char why[128];
 
-	if (!may_fail_over(c) || !is_of_the_rail(wc->efa_status))
+	if (!may_fail_over(c) || !net_failover_is_of_the_rail(wc->efa_status))
 		return false;
 	if (c->dead & 1u << rail)
 		return true;

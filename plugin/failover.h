@@ -14,6 +14,8 @@
  */
 bool net_failover(struct net_req *req, int kind, uint32_t piece, int rail, const struct srd_wc *wc);
 
+/* Does an EFA status say that nothing gets through, rather than something of what was asked? */
+bool net_failover_is_of_the_rail(uint32_t efa_status);
 /* Once it is known how many rails @c has: may they be taken out? Those that are out, are. */
 void net_failover_allow(struct net_comm *c);
 /* @rail is out for @c, by what its device says; false: there is no other. */

@@ -21,6 +21,14 @@ struct waiting {
 	struct proto_req req;
 };
 
+enum { ASKERS = 64 };
+
+/* Who has asked: a connect of one process. */
+struct asker {
+	struct srd_ep cm;
+	uint32_t conn_id;
+};
+
 struct net_listen {
 	struct net_listen *next;
 	struct net_cm *cm;
@@ -31,9 +39,12 @@ struct net_listen {
 	/* the connection being accepted */
 	enum answer_state state;
 	struct proto_req req;
-	struct srd_peer to;
+	struct net_way way;
 	struct net_mail mail;
 	struct net_recv *recv;
+	/* requests that have come, the newest: one whose answer was lost comes again */
+	struct asker asker[ASKERS];
+	uint32_t naskers;
 };
 
 /* ---- requests ---- */
@@ -45,6 +56,17 @@ static struct net_listen *find_listen(struct net_cm *cm, uint32_t id, uint64_t t
 	while (l && (l->id != id || l->token != token))
 		l = l->next;
 	return l;
+}
+
+/* Once for each request. */
+static bool is_new(struct net_listen *l, const struct proto_req *req)
+{
+	for (uint32_t i = 0; i < ASKERS; i++)
+		if (l->asker[i].conn_id == req->conn_id && l->asker[i].cm.qpn == req->cm.qpn &&
+		    memcmp(&l->asker[i].cm.gid, &req->cm.gid, sizeof(req->cm.gid)) == 0)
+			return false;
+	l->asker[l->naskers++ % ASKERS] = (struct asker){req->cm, req->conn_id};
+	return true;
 }
 
 void net_listen_request(struct net_cm *cm, const uint8_t *msg, size_t len)
@@ -59,6 +81,8 @@ void net_listen_request(struct net_cm *cm, const uint8_t *msg, size_t len)
 		return;
 	}
 	l = find_listen(cm, req.listen_id, req.token);
+	if (l && !is_new(l, &req))
+		return;
 	w = l ? malloc(sizeof(*w)) : NULL;
 	if (!w) {
 		net_refuse(cm, &req, l ? -ENOMEM : -ECONNREFUSED);
@@ -81,7 +105,7 @@ static void fill_handle(const struct net_listen *l, uint8_t handle[PROTO_HANDLE_
 				 .nrails = (uint8_t)dev->nrails};
 
 	h.caps |= net_order_kept() ? PROTO_SAYS_ORDER : 0;
-	net_cm_local(l->cm, &h.cm);
+	net_cm_local(l->cm, &h.cm, &h.spare_qpn);
 	for (int i = 0; i < dev->nrails; i++)
 		h.iid[i] = be64toh(dev->nic[i].dev.attr.gid.global.interface_id);
 	proto_handle_pack(handle, &h);
@@ -136,7 +160,7 @@ void net_listen_close(struct net_listen *l)
 		free(w);
 	}
 	net_cm_drop(cm, &l->mail);
-	srd_peer_fini(&l->to);
+	net_cm_part(&l->way);
 	net_conn_poll(cm);
 	pthread_mutex_unlock(&cm->lock);
 	if (l->recv)
@@ -164,7 +188,8 @@ static int make_recv(struct net_listen *l)
 		net_engine_put(e, true);
 		return rc;
 	}
-	return srd_peer_init(&l->to, &dev->nic[0].pd, &l->req.cm);
+	return net_cm_meet(l->cm, &l->way, &l->req.cm, &l->req.rail[l->req.nrails > 1].gid,
+			   l->req.spare_qpn);
 }
 
 static int accept_take(struct net_listen *l)
@@ -203,7 +228,7 @@ static int accept_send(struct net_listen *l)
 
 	net_engine_rails(e, resp.rail);
 	memcpy(resp.scratch_rkey, e->scratch->rkey, sizeof(resp.scratch_rkey));
-	rc = net_cm_send(l->cm, &l->mail, &l->to, msg, proto_resp_pack(msg, &resp));
+	rc = net_cm_send(l->cm, &l->mail, &l->way, msg, proto_resp_pack(msg, &resp));
 	if (!rc)
 		l->state = ANSWER_SENT;
 	return rc;
@@ -249,7 +274,7 @@ int net_accept(struct net_listen *l, struct net_recv **out)
 	net_conn_poll(l->cm);
 	rc = accept_step(l);
 	if (rc != -EAGAIN) {
-		srd_peer_fini(&l->to);
+		net_cm_part(&l->way);
 		l->state = ANSWER_IDLE;
 		recv = l->recv;
 		l->recv = NULL;

@@ -144,7 +144,7 @@ static int get_head(struct reader *r, uint32_t magic)
 
 /* ---- handle ---- */
 
-static_assert(7 + 24 + 4 + 8 + 2 + NET_MAX_RAILS * 8 <= COOKIE_AT, "the handle holds it all");
+static_assert(7 + 24 + 4 + 8 + 2 + NET_MAX_RAILS * 8 + 4 <= COOKIE_AT, "the handle holds it all");
 
 void proto_handle_pack(uint8_t out[PROTO_HANDLE_BYTES], const struct proto_handle *h)
 {
@@ -157,6 +157,7 @@ void proto_handle_pack(uint8_t out[PROTO_HANDLE_BYTES], const struct proto_handl
 	p = put(p, h->token, 8);
 	p = put(p, h->caps, 1);
 	p = put(p, h->nrails, 1);
+	p = put(p, h->spare_qpn, 4);
 	for (int i = 0; i < h->nrails; i++)
 		p = put(p, h->iid[i], 8);
 }
@@ -174,6 +175,7 @@ int proto_handle_unpack(struct proto_handle *h, const uint8_t in[PROTO_HANDLE_BY
 	h->token = get(&r, 8);
 	h->caps = (uint8_t)get(&r, 1);
 	h->nrails = (uint8_t)get_at_most(&r, 1, NET_MAX_RAILS);
+	h->spare_qpn = (uint32_t)get_at_most(&r, 4, QPN_MAX);
 	for (int i = 0; i < h->nrails && !r.bad; i++)
 		h->iid[i] = get(&r, 8);
 	return r.bad || h->nrails == 0 || h->token == 0 ? -EINVAL : 0;
@@ -201,7 +203,7 @@ void proto_cookie_set(uint8_t handle[PROTO_HANDLE_BYTES], uint64_t cookie)
 
 /* ---- messages ---- */
 
-static_assert(7 + 4 + 8 + 4 + 24 + 1 + 1 + NET_MAX_RAILS * (28 + 4) + 8 + 2 + 1 + 4 + 4 <=
+static_assert(7 + 4 + 8 + 4 + 24 + 1 + 1 + NET_MAX_RAILS * (28 + 4) + 8 + 2 + 1 + 4 + 4 + 4 <=
 		      PROTO_MSG_BYTES,
 	      "req");
 static_assert(7 + 8 + 4 + 4 + 1 + NET_MAX_RAILS * (28 + 4) + 4 + 8 + 4 <= PROTO_MSG_BYTES, "resp");
@@ -229,6 +231,7 @@ size_t proto_req_pack(uint8_t out[PROTO_MSG_BYTES], const struct proto_req *req)
 	p = put(p, req->mode, 1);
 	p = put(p, req->comm_id, 4);
 	p = put(p, req->segment, 4);
+	p = put(p, req->spare_qpn, 4);
 	return (size_t)(p - out);
 }
 
@@ -252,6 +255,7 @@ int proto_req_unpack(struct proto_req *req, const uint8_t *in, size_t len)
 	req->mode = (uint8_t)get_at_most(&r, 1, PROTO_SEND);
 	req->comm_id = (uint32_t)get_at_most(&r, 4, NET_MAX_COMMS - 1);
 	req->segment = get_segment(&r);
+	req->spare_qpn = (uint32_t)get_at_most(&r, 4, QPN_MAX);
 	/* A power of two: entries are found by mask. Lines are aligned: each lands as a unit. */
 	if (req->ring_entries < NET_MAX_RECVS || req->ring_entries & (req->ring_entries - 1) ||
 	    req->ring_addr % sizeof(struct proto_cts) || req->mode == 0)

@@ -53,6 +53,7 @@ struct proto_handle {
 	uint8_t caps;   /* PROTO_CAP_* */
 	uint8_t nrails;
 	uint64_t iid[NET_MAX_RAILS]; /* lower halves of the rails' GIDs, host order */
+	uint32_t spare_qpn; /* on rail 1, with cm's key, where cm does not answer; 0: none */
 };
 
 void proto_handle_pack(uint8_t out[PROTO_HANDLE_BYTES], const struct proto_handle *h);
@@ -87,9 +88,10 @@ struct proto_req {
 	uint64_t ring_addr;    /* where clear-to-send lines go */
 	uint16_t ring_entries; /* NET_MAX_RECVS ... NET_RING_MAX, a power of two */
 	uint32_t ring_rkey[NET_MAX_RAILS];
-	uint8_t mode;     /* enum proto_mode */
-	uint32_t comm_id; /* to be put into messages */
-	uint32_t segment; /* bytes of one, PROTO_SEGMENT_MIN ... _MAX */
+	uint8_t mode;       /* enum proto_mode */
+	uint32_t comm_id;   /* to be put into messages */
+	uint32_t segment;   /* bytes of one, PROTO_SEGMENT_MIN ... _MAX */
+	uint32_t spare_qpn; /* as in a handle */
 };
 
 /* The listener answers. */

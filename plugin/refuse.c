@@ -14,7 +14,7 @@ enum {
 /* Kept until it is sent. */
 struct net_refusal {
 	struct net_refusal *next;
-	struct srd_peer to;
+	struct net_way way;
 	struct net_mail mail;
 	struct proto_resp resp;
 	int tries;
@@ -26,7 +26,7 @@ void net_refuse(struct net_cm *cm, const struct proto_req *req, int err)
 
 	if (!r)
 		return;
-	if (srd_peer_init(&r->to, &cm->dev->nic[0].pd, &req->cm)) {
+	if (net_cm_meet(cm, &r->way, &req->cm, &req->rail[req->nrails > 1].gid, req->spare_qpn)) {
 		free(r);
 		return;
 	}
@@ -45,7 +45,7 @@ static bool refusal_step(struct net_cm *cm, struct net_refusal *r)
 	if (r->mail.state == MAIL_IDLE || r->mail.state == MAIL_REFUSED) {
 		if (r->mail.state == MAIL_REFUSED && ++r->tries == REFUSE_TRIES)
 			return true;
-		rc = net_cm_send(cm, &r->mail, &r->to, msg, proto_resp_pack(msg, &r->resp));
+		rc = net_cm_send(cm, &r->mail, &r->way, msg, proto_resp_pack(msg, &r->resp));
 		return rc && rc != -EAGAIN;
 	}
 	return r->mail.state != MAIL_SENDING;
@@ -62,7 +62,7 @@ void net_refusals_sweep(struct net_cm *cm, bool all)
 		}
 		*p = r->next;
 		net_cm_drop(cm, &r->mail);
-		srd_peer_fini(&r->to);
+		net_cm_part(&r->way);
 		free(r);
 	}
 }

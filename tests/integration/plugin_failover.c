@@ -83,6 +83,52 @@ static void stream(struct flood *p, const char *rules, int warnings)
 		finish(p, done++);
 }
 
+/* Out of a connection before it is there. */
+static struct way {
+	char rule[40], rails[4];
+} ways[] = {
+	{"dead dev=0", "2"},
+	{"dead dev=0", "4"},
+	{"status 2 dev=0 op=send", "2"},
+	{"unheard 13 dev=0 op=send", "2"}, /* what is asked and answered arrives twice */
+};
+
+ParameterizedTestParameters(failover, connections_come_up_while_rail_0_is_out)
+{
+	return cr_make_param_array(struct way, ways, sizeof(ways) / sizeof(ways[0]));
+}
+
+ParameterizedTest(struct way *w, failover, connections_come_up_while_rail_0_is_out)
+{
+	uint8_t handle[NCCL_NET_HANDLE_BYTES];
+	struct flood p, q;
+	void *listen;
+
+	use(w->rails);
+	pipe_open(&p.pipe, 0, AHEAD * BIG);
+	faults_put(w->rule);
+	listen = plug_listen(&p.pipe.plug, 0, handle);
+	for (int i = 1; i <= 3; i++) {
+		uint8_t copy[NCCL_NET_HANDLE_BYTES];
+
+		memcpy(copy, handle, sizeof(copy));
+		/* It asks by one rail and the other before it gets an answer. */
+		for (int64_t end = now_ms() + 100; now_ms() < end; nap_ms(1))
+			need(!plug_connect_once(&p.pipe.plug, 0, copy), "nobody has accepted");
+		q = p; /* with its memory */
+		link_open_to(&q.pipe.l, &p.pipe.plug, 0, copy, listen);
+		start(&q, i);
+		finish(&q, i);
+		link_close(&q.pipe.l);
+	}
+	for (int64_t end = now_ms() + 500; now_ms() < end; nap_ms(1))
+		need(!plug_accept_once(&p.pipe.plug, listen), "nobody has connected");
+	plug_close_listen(&p.pipe.plug, listen);
+	faults_put("");
+	plug_forget();
+	pipe_close(&p.pipe);
+}
+
 static struct out {
 	char rules[80];
 	int warnings;

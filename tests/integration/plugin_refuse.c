@@ -23,7 +23,7 @@ enum {
 	LISTEN_ID = 31,
 	TOKEN = 35,
 	NRAILS = 44,
-	IID = 45,
+	IID = 49,
 };
 
 static void assert_healthy(struct plug *p)

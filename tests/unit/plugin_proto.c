@@ -37,6 +37,7 @@ static struct proto_handle handle(int nrails)
 
 	for (uint64_t i = 0; i < (uint64_t)nrails; i++)
 		h.iid[i] = 0x7071727374757600 + i;
+	h.spare_qpn = 0x4546;
 	return h;
 }
 
@@ -65,6 +66,7 @@ static struct proto_req req(int nrails)
 		.mode = PROTO_READ,
 		.comm_id = 0x1abce,
 		.segment = 0x2280,
+		.spare_qpn = 0x4546,
 	};
 
 	set_rails(r.rail, nrails);
@@ -102,13 +104,14 @@ static struct proto_resp resp(int nrails)
 
 static const uint8_t handle_bytes[] = {
 	'E', 'F', 'A', 'h', 0, 1, 0, EP, 0x41, 0x42, 0x43, 0x44, TOKEN, 0x61, 2,
+	0, 0, 0x45, 0x46,
 	0x70, 0x71, 0x72, 0x73, 0x74, 0x75, 0x76, 0, 0x70, 0x71, 0x72, 0x73, 0x74, 0x75, 0x76, 1,
 };
 
 static const uint8_t req_bytes[] = {
 	'E', 'F', 'A', 'm', 0, 1, 1, 0x41, 0x42, 0x43, 0x44, TOKEN, 0x61, 0x62, 0x63, 0x64, EP, 0x71,
 	1, RAIL_0, 0xb1, 0xb2, 0xb3, 0xb4, 0xb5, 0xb6, 0xb7, 0xc0, 1, 0, 0xc1, 0xc2, 0xc3, 0,
-	2, 0, 1, 0xab, 0xce, 0, 0, 0x22, 0x80,
+	2, 0, 1, 0xab, 0xce, 0, 0, 0x22, 0x80, 0, 0, 0x45, 0x46,
 };
 
 static const uint8_t resp_bytes[] = {
@@ -441,6 +444,9 @@ ParameterizedTestParameters(proto, handle_fields_are_checked_to_the_limit)
 		{44, 1, 0, -EINVAL},
 		{44, 1, 9, -EINVAL},
 		{44, 1, 0xff, -EINVAL},
+		{45, 4, 0, 0},
+		{45, 4, 0xffff, 0},
+		{45, 4, 0x10000, -EINVAL},
 	};
 
 	return cr_make_param_array(struct edge, edges, COUNT(edges));
@@ -469,7 +475,8 @@ ParameterizedTestParameters(proto, request_fields_are_checked_to_the_limit)
 		ENTRIES = 85,
 		MODE = 91,
 		COMM = 92,
-		SEGMENT = 96
+		SEGMENT = 96,
+		SPARE = 100
 	};
 	static struct edge edges[] = {
 		{0, 4, 0x45464168, -EINVAL},
@@ -509,6 +516,9 @@ ParameterizedTestParameters(proto, request_fields_are_checked_to_the_limit)
 		{MODE, 1, 4, -EINVAL},
 		{COMM, 4, NET_MAX_COMMS - 1, 0},
 		{COMM, 4, NET_MAX_COMMS, -EINVAL},
+		{SPARE, 4, 0, 0},
+		{SPARE, 4, 0xffff, 0},
+		{SPARE, 4, 0x10000, -EINVAL},
 		{SEGMENT, 4, 512, 0},
 		{SEGMENT, 4, 511, -EINVAL},
 		{SEGMENT, 4, 65024, 0},
