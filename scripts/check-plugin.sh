@@ -4,6 +4,7 @@
 # newest by each protocol, on one rail and on four. BUILD=DIR is where they are; the verdicts of each run go to
 # DIR/verdicts/*.xml as well.
 # check-plugin.sh tsan THREAD: ranks as threads, netcheck and plugin from the build directory THREAD, with ThreadSanitizer.
+# And LL and LL128, which it forbids unless the NIC vouches for order, on one that does.
 # A check that is skipped and could have run is as bad as one that fails.
 set -eu
 export LC_ALL=C
@@ -13,6 +14,7 @@ subjects=$build
 newest=12
 bad=0
 log=$(mktemp)
+device=() # settings of softefa
 trap 'rm -f "$log"' EXIT
 mkdir -p "$build/verdicts"
 
@@ -26,7 +28,7 @@ run() {
 	local name=$1 start=$SECONDS rc=0
 
 	shift
-	timeout -k 5 600 "$build/softefa" --domain "check-plugin-$$-$name" --devices 4 -- "$subjects/netcheck" \
+	timeout -k 5 600 "$build/softefa" --domain "check-plugin-$$-$name" --devices 4 "${device[@]}" -- "$subjects/netcheck" \
 		--plugin "$subjects/libnccl-net-efa.so" --junit "$build/verdicts/$name.xml" "$@" >"$log" 2>&1 || rc=$?
 	if [ $rc != 0 ] || ! grep -q '^v[0-9].*passed' "$log"; then
 		echo "FAIL  $name ($rc)"
@@ -57,5 +59,10 @@ for NCCL_EFA_PROTOCOL in write read send; do
 	for NCCL_EFA_RAILS in 1 4; do
 		[ $NCCL_EFA_PROTOCOL-$NCCL_EFA_RAILS = write-1 ] || run $NCCL_EFA_PROTOCOL-$NCCL_EFA_RAILS --abi $newest
 	done
+done
+device=(--set caps=0x7f)
+for NCCL_EFA_RAILS in 1 4; do
+	NCCL_EFA_PROTOCOL='write' run lines-$NCCL_EFA_RAILS --abi $newest --check C68,C69
+	! grep ' is forbidden' "$log" || bad=1
 done
 exit $bad

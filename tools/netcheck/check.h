@@ -42,7 +42,8 @@ struct check {
 
 /* All checks of a file; the last has no id. The list of these is in table.c. */
 extern const struct check load_checks[], props_checks[], conn_checks[], reg_checks[], data_checks[],
-	group_checks[], loop_checks[], scale_checks[], close_checks[], fail_checks[];
+	request_checks[], wait_checks[], group_checks[], loop_checks[], scale_checks[],
+	close_checks[], fail_checks[];
 
 /* What a rank tells the runner. */
 enum check_state {
@@ -188,6 +189,9 @@ enum { CHECK_STALE_DONE = 0x5a5aa5a5 };
 
 /* The tag NCCL gives: the sender's rank. */
 int check_tag(const struct check_ctx *ctx, const struct check_end *end);
+
+/* Requests a comm must hold: NCCL before 2.19, which has no newer table than v6, has 8. */
+int check_outstanding(const struct check_ctx *ctx);
 
 /* The request, or NULL for not now. Errors and a slot that is not written fail. */
 void *check_isend(struct check_ctx *ctx, const struct check_end *end, void *addr, size_t size,

@@ -15,6 +15,11 @@ int check_tag(const struct check_ctx *ctx, const struct check_end *end)
 	return end->sender ? ctx->self->rank : end->peer;
 }
 
+int check_outstanding(const struct check_ctx *ctx)
+{
+	return ctx->abi == 6 ? 8 : NCCL_NET_OUTSTANDING;
+}
+
 static void slot_written(struct check_ctx *ctx, const void *request, const char *call)
 {
 	check_need(ctx, request != CHECK_STALE_REQUEST,

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NCCL's patterns of traffic, each by its progress loop. */
-#include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "check.h"
-#include "host/log.h"
+#include "forbid.h"
 #include "loop.h"
 #include "nccl_tuner_abi.h"
 
@@ -151,70 +148,13 @@ static void ring_simple(struct check_ctx *ctx)
 
 /* ---- LL and LL128 ---- */
 
-/* "LL,Simple" or "^LL128" */
-static bool listed(const char *value, const char *name)
-{
-	bool but = *value == '^';
-	size_t len;
-
-	for (value += but; *value; value += len + (value[len] == ',')) {
-		len = strcspn(value, ",");
-		if (strlen(name) == len && !strncasecmp(value, name, len))
-			return !but;
-	}
-	return but;
-}
-
-/* Does @get leave no algorithm of protocol @proto between two nodes? */
-static bool costs_forbid(enum nccl_net_result (*get)(void *ctx, int coll, size_t nbytes,
-						     int npipe_ops, float **costs, int nalgos,
-						     int nprotos, int reg_buff, int *nchannels),
-			 void *tuner, int proto)
-{
-	float cost[7][3];
-	int nchannels = 0;
-
-	for (int a = 0; a < 7; a++)
-		cost[a][0] = cost[a][1] = cost[a][2] = 1;
-	if (get(tuner, 4, 1 << 20, 1, (float **)cost, 7, 3, 0, &nchannels))
-		return false;
-	for (int a = 0; a < 7; a++) {
-		if (cost[a][proto] >= 0)
-			return false;
-	}
-	return true;
-}
-
-/* NCCL of v11 and later asks the tuner of the same library, of v8 to v10 some do. */
-static bool tuner_forbids(struct check_ctx *ctx, int proto)
-{
-	const struct nccl_tuner_v5 *v5 = dlsym(ctx->net->dl, "ncclTunerPlugin_v5");
-	const struct nccl_tuner_v4 *v4 = dlsym(ctx->net->dl, "ncclTunerPlugin_v4");
-	void *tuner = NULL;
-	bool forbids;
-
-	if (v5 && !v5->init(&tuner, 1, 2, 2, host_nccl_log, NULL, NULL)) {
-		forbids = costs_forbid(v5->get_coll_info, tuner, proto);
-		v5->finalize(tuner);
-		return forbids;
-	}
-	if (v4 && !v4->init(2, 2, host_nccl_log, &tuner)) {
-		forbids = costs_forbid(v4->get_coll_info, tuner, proto);
-		v4->destroy(tuner);
-		return forbids;
-	}
-	return false;
-}
-
 /* What a plugin forbids it need not do. */
 static void lines(struct check_ctx *ctx, const struct plan *plan, int proto, uint64_t count)
 {
-	const char *value = getenv("NCCL_PROTO");
+	const char *by = forbid_by(ctx, plan->name, proto);
 
-	if (value && !listed(value, plan->name))
-		check_report(ctx, "%s is forbidden, by NCCL_PROTO=%s", plan->name, value);
-	else if (tuner_forbids(ctx, proto))
-		check_report(ctx, "%s is forbidden, by the plugin's tuner", plan->name);
+	if (by)
+		check_report(ctx, "%s is forbidden, by %s", plan->name, by);
 	else
 		ring(ctx, plan, count);
 }

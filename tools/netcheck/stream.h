@@ -31,6 +31,9 @@ struct stream {
 void stream_init(struct stream *s, struct check_ctx *ctx, struct check_lane *lane, uint64_t count,
 		 int slots);
 
+/* Three sizes in turn, so that a message that comes twice or not at all has another. */
+size_t stream_size_serial(const struct stream *s, uint64_t k);
+
 /* One of each if it can be now; true: something was. They may be mixed with other calls. */
 bool stream_post(struct stream *s);
 bool stream_send(struct stream *s);

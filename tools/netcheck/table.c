@@ -10,9 +10,9 @@
 
 #include "host/log.h"
 
-static const struct check *const files[] = {load_checks,  props_checks, conn_checks, reg_checks,
-					    data_checks,  group_checks, loop_checks, scale_checks,
-					    close_checks, fail_checks};
+static const struct check *const files[] = {load_checks, props_checks,   conn_checks,  reg_checks,
+					    data_checks, request_checks, wait_checks,  group_checks,
+					    loop_checks, scale_checks,   close_checks, fail_checks};
 
 #define FILES (sizeof(files) / sizeof(files[0]))
 

@@ -262,6 +262,14 @@ static enum nccl_net_result send_post(struct comm *c, char *data, size_t size, s
 	return send_progress(c) ? NCCL_NET_OK : NCCL_NET_REMOTE_ERROR;
 }
 
+/* Fault death-hangs: who finds the peer dead waits for it. */
+static enum nccl_net_result mourn(enum nccl_net_result rc)
+{
+	while (rc == NCCL_NET_REMOTE_ERROR && fault_is("death-hangs"))
+		pause();
+	return rc;
+}
+
 static bool on_service(const struct comm *c)
 {
 	return pthread_equal(pthread_self(), c->service) && !lax();
@@ -298,7 +306,7 @@ enum nccl_net_result tcpnet_isend(void *send_comm, void *data, size_t size, int 
 	rc = at ? send_post(c, at, size, mhandle, tag, request)
 		: test_plugin_usage("message outside of its registration");
 	pthread_mutex_unlock(&c->lock);
-	return rc;
+	return mourn(rc);
 }
 
 /* ---- the receiver ---- */
@@ -412,8 +420,6 @@ static bool recv_progress(struct comm *c)
 		if (c->broken)
 			return false;
 		rc = fill(c);
-		while (rc < 0 && fault_is("death-hangs"))
-			pause();
 		if (rc <= 0)
 			return rc == 0;
 	}
@@ -556,5 +562,5 @@ enum nccl_net_result tcpnet_test(void *request, int *done, int *sizes)
 	data_lock(q->comm);
 	rc = test_locked(q->comm, q, done, sizes);
 	pthread_mutex_unlock(&q->comm->lock);
-	return rc;
+	return mourn(rc);
 }
