@@ -4,6 +4,7 @@
 #include <criterion/parameterized.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "../lib/kids.h"
 #include "lib/coll.h"
@@ -190,6 +191,47 @@ Test(collectives, of_one_group_are_all_right, .timeout = 280)
 	world_run(&(struct world){.nranks = 4}, groups);
 }
 
+/* A process for all GPUs of a host: its ranks meet in groups. */
+enum { GPUS = 2 };
+
+static void one_process(struct rank *self)
+{
+	struct coll_call call = {ALL_REDUCE, ncclFloat32, ncclSum, 70001, 0, false, false};
+	ncclUniqueId id = rank_id(self, 0);
+	struct coll_job jobs[GPUS];
+	struct rank ranks[GPUS];
+
+	NCCL(ncclGroupStart());
+	for (int i = 0; i < GPUS; i++) {
+		ranks[i] = (struct rank){.world = self->world, .rank = self->rank * GPUS + i};
+		CUDA(cudaSetDevice(i));
+		CUDA(cudaStreamCreateWithFlags(&ranks[i].stream, cudaStreamNonBlocking));
+		NCCL(ncclCommInitRank(&ranks[i].comm, self->world->nranks * GPUS, id,
+				      ranks[i].rank));
+	}
+	NCCL(ncclGroupEnd());
+	for (int i = 0; i < GPUS; i++) {
+		CUDA(cudaSetDevice(i));
+		coll_prepare(&ranks[i], ranks[i].comm, &call, &jobs[i]);
+	}
+	NCCL(ncclGroupStart());
+	for (int i = 0; i < GPUS; i++)
+		coll_start(&ranks[i], &jobs[i]);
+	NCCL(ncclGroupEnd());
+	for (int i = 0; i < GPUS; i++) {
+		rank_wait(&ranks[i]);
+		MUST(coll_finish(&jobs[i]) < 0, "GPU %d", i);
+		NCCL(ncclCommDestroy(ranks[i].comm));
+	}
+}
+
+Test(collectives, of_ranks_in_one_process_are_right, .timeout = 280)
+{
+	world_start(&(struct world){.nranks = 2, .env = {"FAKE_CUDA_DEVICES=2"}}, one_process);
+	world_join_all();
+	world_check_net(2, "via NET/EFA");
+}
+
 /* More than all slots of all connections, many times. */
 static void much(struct rank *self)
 {
@@ -204,6 +246,28 @@ Test(collectives, of_a_million_elements_are_right_in_small_buffers, .timeout = 2
 }
 
 /* ---- the tests themselves ---- */
+
+/* What the stand-in for the device does not know is not taken for done. */
+static void eight_bit_floats(struct rank *self)
+{
+	int64_t end = kids_now_us() + WORLD_LIMIT_MS * INT64_C(1000);
+	cudaError_t rc;
+	void *at;
+
+	self->comm = rank_comm(self, 0);
+	CUDA(cudaMalloc(&at, 1000));
+	NCCL(ncclAllReduce(at, at, 1000, ncclFloat8e4m3, ncclSum, self->comm, self->stream));
+	while ((rc = cudaStreamQuery(self->stream)) == cudaErrorNotReady && kids_now_us() < end)
+		kids_nap_us(1000);
+	MUST(rc != cudaSuccess && rc != cudaErrorNotReady, "%s", cudaGetErrorString(rc));
+	_exit(0); /* exit() would not be that of a success: tests/nccl/cuda/failure.c */
+}
+
+Test(collectives, of_an_unknown_type_fail, .timeout = 280)
+{
+	world_start(&(struct world){.nranks = 2}, eight_bit_floats);
+	world_join_all();
+}
 
 /* One byte of what one rank sends is wrong: some rank must see it. */
 static void one_byte_is_wrong(struct rank *self)

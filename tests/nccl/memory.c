@@ -2,6 +2,7 @@
 /* Whose memory the plugin is given, how, and by which protocol: what NCCL and the plugin agree on.
  */
 #include <criterion/criterion.h>
+#include <criterion/parameterized.h>
 
 #include "../lib/counters.h"
 #include "../lib/kids.h"
@@ -87,12 +88,27 @@ static void in_place_of_the_user(struct rank *self)
 		}
 }
 
-Test(memory, that_users_registered_is_not_copied, .timeout = 280)
+/* Where each rank is a host of its own the NICs do all of it; where not, GPUs of a host do a part.
+ */
+struct spread {
+	int nranks, per_host;
+};
+
+static struct spread spreads[] = {{3, 1}, {4, 2}};
+
+ParameterizedTestParameters(memory, that_users_registered_is_not_copied)
 {
-	struct world w = {.nranks = 3, .env = {"NCCL_ALGO=Ring", "NCCL_PROTO=Simple"}};
+	return cr_make_param_array(struct spread, spreads, COUNT(spreads));
+}
+
+ParameterizedTest(struct spread *s, memory, that_users_registered_is_not_copied, .timeout = 280)
+{
+	struct world w = {.nranks = s->nranks,
+			  .per_host = s->per_host,
+			  .env = {"NCCL_ALGO=Ring", "NCCL_PROTO=Simple"}};
 
 	world_run(&w, in_place_of_the_user);
-	for (int r = 0; r < 3; r++)
+	for (int r = 0; r < w.nranks; r++)
 		cr_assert(world_said(r, "NET register userbuff"), "rank %d", r);
 }
 

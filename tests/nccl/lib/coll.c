@@ -95,10 +95,7 @@ static void fill(struct coll_job *job)
 void coll_prepare(struct rank *self, ncclComm_t comm, const struct coll_call *call,
 		  struct coll_job *job)
 {
-	static unsigned seed;
-
-	(void)self;
-	*job = (struct coll_job){.call = *call, .comm = comm, .seed = ++seed};
+	*job = (struct coll_job){.call = *call, .comm = comm, .seed = ++self->calls};
 	NCCL(ncclCommUserRank(comm, &job->rank));
 	NCCL(ncclCommCount(comm, &job->nranks));
 	job->sent = sent(call, (size_t)job->nranks);

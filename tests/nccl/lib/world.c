@@ -162,16 +162,22 @@ void world_run(const struct world *w, rank_fn *fn)
 
 /* ---- in a rank ---- */
 
-ncclComm_t rank_comm(struct rank *self, int nth)
+ncclUniqueId rank_id(struct rank *self, int nth)
 {
-	ncclComm_t comm;
-
 	if (self->rank == 0) {
 		NCCL(ncclGetUniqueId(&shared->id[nth]));
 		atomic_store(&shared->have_id[nth], 1);
 	}
 	kids_await(&shared->have_id[nth], 1);
-	NCCL(ncclCommInitRank(&comm, self->world->nranks, shared->id[nth], self->rank));
+	return shared->id[nth];
+}
+
+ncclComm_t rank_comm(struct rank *self, int nth)
+{
+	ncclUniqueId id = rank_id(self, nth);
+	ncclComm_t comm;
+
+	NCCL(ncclCommInitRank(&comm, self->world->nranks, id, self->rank));
 	return comm;
 }
 

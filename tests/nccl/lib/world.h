@@ -30,6 +30,7 @@ struct rank {
 	int rank;
 	ncclComm_t comm; /* of all ranks */
 	cudaStream_t stream;
+	unsigned calls; /* of collectives so far: the same in all ranks */
 };
 
 #define NCCL(call) world_nccl(__FILE__, __LINE__, #call, (call))
@@ -52,6 +53,8 @@ void world_kill(int rank);
 
 /* A communicator of all ranks, the @nth that they make. */
 ncclComm_t rank_comm(struct rank *self, int nth);
+/* What they make it of; rank 0 makes this itself. */
+ncclUniqueId rank_id(struct rank *self, int nth);
 /* All that was put into the stream is done, without an error. */
 void rank_wait(struct rank *self);
 /* Until the communicator reports an error, which is returned; it must within @ms. */
