@@ -20,6 +20,24 @@ static void enter(struct check_ctx *ctx, const char *call)
 	host_entering(ctx->self, HOST_SERVICE, call);
 }
 
+/* What NCCL says of a connection before each attempt. */
+static void hint(struct check_ctx *ctx)
+{
+	struct nccl_net_comm_attr one = {1, 1, 1, 1};
+	struct nccl_net_attr attr = {
+		.send = one,
+		.recv = one,
+		.op = (uint32_t)NCCL_NET_ATTR_NONE,
+		.algo = (uint32_t)NCCL_NET_ATTR_NONE,
+		.proto = (uint32_t)NCCL_NET_ATTR_NONE,
+	};
+
+	if (!ctx->net->set_net_attr)
+		return;
+	enter(ctx, "setNetAttr");
+	check_ok(ctx, ctx->net->set_net_attr(ctx->net, ctx->net_ctx, &attr), "setNetAttr");
+}
+
 void *check_listen(struct check_ctx *ctx, void *handle)
 {
 	void *listen_comm = NULL;
@@ -35,6 +53,7 @@ bool check_try_connect(struct check_ctx *ctx, void *handle, void **comm)
 {
 	struct nccl_net_device_handle *dev_comm = NULL;
 
+	hint(ctx);
 	enter(ctx, "connect");
 	check_ok(ctx, ctx->net->connect(ctx->net, ctx->net_ctx, ctx->dev, handle, comm, &dev_comm),
 		 "connect");
@@ -45,6 +64,7 @@ bool check_try_accept(struct check_ctx *ctx, void *listen_comm, void **comm)
 {
 	struct nccl_net_device_handle *dev_comm = NULL;
 
+	hint(ctx);
 	enter(ctx, "accept");
 	check_ok(ctx, ctx->net->accept(ctx->net, listen_comm, comm, &dev_comm), "accept");
 	return *comm;

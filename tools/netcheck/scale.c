@@ -81,28 +81,40 @@ static void count_still(struct check_ctx *ctx, struct count *c)
 	check_barrier(ctx);
 }
 
+/*
+ * Cycles, and the counts at their end but for memory, which is the least that there was: a plugin
+ * may collect what it frees, as long as it does free it.
+ */
+static void cycles(struct check_ctx *ctx, struct check_lane *lane, uint64_t n, struct count *c)
+{
+	size_t least = SIZE_MAX;
+
+	for (uint64_t i = 0; i < n; i++) {
+		cycle(ctx, lane);
+		count_still(ctx, c);
+		least = c->resident < least ? c->resident : least;
+	}
+	c->resident = least;
+}
+
 static void nothing_grows(struct check_ctx *ctx)
 {
-	uint64_t cycles = check_scale(ctx, 4, 100);
-	static const size_t per_cycle = 64 << 10, slack = 8 << 20;
+	uint64_t half = check_scale(ctx, 3, 100);
+	static const size_t slack = 4 << 20;
 	struct check_lane *lane = calloc(MAX_LANES, sizeof(*lane));
 	struct count before, after;
 
 	if (!lane)
 		check_skip(ctx, "no memory");
-	for (int i = 0; i < 2; i++)
-		cycle(ctx, lane);
-	count_still(ctx, &before);
-	for (uint64_t i = 0; i < cycles; i++)
-		cycle(ctx, lane);
-	count_still(ctx, &after);
+	cycles(ctx, lane, half, &before);
+	cycles(ctx, lane, half, &after);
 	check_expect(ctx, after.fds <= before.fds,
 		     "expected %d descriptors after connections came and went, saw %d", before.fds,
 		     after.fds);
 	check_expect(ctx, after.threads <= before.threads, "expected %d threads, saw %d",
 		     before.threads, after.threads);
-	check_expect(ctx, after.resident <= before.resident + cycles * per_cycle + slack,
-		     "expected about %zu bytes of memory, saw %zu", before.resident,
+	check_expect(ctx, !ctx->opt->full || after.resident <= before.resident + slack,
+		     "expected about %zu bytes of memory, saw %zu at least", before.resident,
 		     after.resident);
 	free(lane);
 }
@@ -256,8 +268,8 @@ const struct check scale_checks[] = {
 	{
 		.id = "C73",
 		.group = "scale",
-		.title = "nothing grows when connections of all to all come and go, 100 times "
-			 "(quick: 4)",
+		.title = "nothing grows when connections of all to all come and go, 200 times "
+			 "(quick: 6 times, memory aside)",
 		.rule = "src/transport/net.cc: communicators come and go in a process that stays",
 		.run = nothing_grows,
 		.flags = CHECK_RANKS,
