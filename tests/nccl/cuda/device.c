@@ -177,6 +177,7 @@ static int attribute(int which, int *value)
 	case CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID:
 	case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_FABRIC_SUPPORTED:
 	case CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED:
+	case CU_DEVICE_ATTRIBUTE_HOST_NUMA_MULTINODE_IPC_SUPPORTED:
 		*value = 0;
 		return 0;
 	default:
@@ -210,6 +211,16 @@ API CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
 	*device = ordinal;
 	return exists(ordinal) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+/* Different within a host, the same on all of them: NCCL compares those of one host. */
+API CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+{
+	if (!exists(device))
+		return CUDA_ERROR_INVALID_DEVICE;
+	memset(uuid, 0, sizeof(*uuid));
+	uuid->bytes[0] = (char)(FIRST_BUS + device);
+	return CUDA_SUCCESS;
 }
 
 API CUresult cuDeviceGetPCIBusId(char *id, int size, CUdevice device)

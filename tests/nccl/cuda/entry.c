@@ -20,6 +20,7 @@ static const struct {
 	ENTRY(cuCtxSetCurrent),
 	ENTRY(cuDeviceGet),
 	ENTRY(cuDeviceGetAttribute),
+	ENTRY(cuDeviceGetUuid),
 	ENTRY(cuGetErrorName),
 	ENTRY(cuGetErrorString),
 	ENTRY(cuLaunchKernelEx),
