@@ -173,7 +173,7 @@ int net_recv_open(struct net_engine *e, const struct proto_req *req, struct net_
 	if (!r) {
 		net_owner_enter(&e->owner);
 		e->imm_free += NET_RECV_RESERVE;
-		e->segments_free += NET_RECV_RESERVE;
+		e->segments_free += NET_SEGMENT_RESERVE;
 		net_owner_leave(&e->owner);
 		return -ENOMEM;
 	}
@@ -188,7 +188,8 @@ int net_recv_open(struct net_engine *e, const struct proto_req *req, struct net_
 		r->req[i].comm = &r->c;
 	net_owner_enter(&e->owner);
 	link_in(e, &r->c);
-	r->reserve = r->own = NET_RECV_RESERVE;
+	r->reserve = NET_RECV_RESERVE;
+	r->own = NET_SEGMENT_RESERVE;
 	rc = recv_setup(e, r, req);
 	if (rc)
 		net_comm_free(&r->c);

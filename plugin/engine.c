@@ -19,7 +19,7 @@ enum {
 	SQ_DEPTH = 1024,
 	RQ_DEPTH = 4096, /* without unsolicited writes */
 	CTRL_RX = 1024,  /* messages */
-	DATA_RX = 512,
+	DATA_RX = 1024,
 	CQ_DEPTH = 16384,
 	POLL_BATCH = 16,
 	RQ_BATCH = 64,
@@ -288,7 +288,9 @@ static int engine_create(struct net_dev *dev, enum proto_mode mode, bool unsolic
 	for (int i = 0; i < e->nrails; i++)
 		rq_refill(e, &e->rail[i], i);
 	/* A quarter of the promises is for whoever is busy. */
-	e->max_recvs = min_u32(e->imm_free, e->segments_free) / NET_RECV_RESERVE * 3 / 4;
+	e->max_recvs =
+		min_u32(e->imm_free / NET_RECV_RESERVE, e->segments_free / NET_SEGMENT_RESERVE) *
+		3 / 4;
 	if (e->max_recvs == 0)
 		e->max_recvs = 1;
 	*out = e;
@@ -303,10 +305,10 @@ static bool reserve(struct net_engine *e)
 	bool ok;
 
 	net_owner_enter(&e->owner);
-	ok = e->imm_free >= NET_RECV_RESERVE && e->segments_free >= NET_RECV_RESERVE;
+	ok = e->imm_free >= NET_RECV_RESERVE && e->segments_free >= NET_SEGMENT_RESERVE;
 	if (ok) {
 		e->imm_free -= NET_RECV_RESERVE;
-		e->segments_free -= NET_RECV_RESERVE;
+		e->segments_free -= NET_SEGMENT_RESERVE;
 	}
 	net_owner_leave(&e->owner);
 	return ok;

@@ -41,7 +41,8 @@ struct net_rail {
 };
 
 enum {
-	NET_RECV_RESERVE = 8, /* immediates that each receive comm can always be promised */
+	NET_RECV_RESERVE = 8,    /* immediates that each receive comm can always be promised */
+	NET_SEGMENT_RESERVE = 2, /* likewise, segments that it can always grant */
 	NET_ID_PAGE = 1024,
 };
 

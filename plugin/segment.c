@@ -341,7 +341,7 @@ static void grant_more(struct net_recv *r)
 static void receive_is_free(struct net_recv *r)
 {
 	r->arrived++;
-	if (r->own < NET_RECV_RESERVE)
+	if (r->own < NET_SEGMENT_RESERVE)
 		r->own++;
 	else
 		r->c.engine->segments_free++;

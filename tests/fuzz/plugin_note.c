@@ -87,7 +87,7 @@ static void open_buffers(struct world *w)
 static void open_segments(struct world *w)
 {
 	need(net_segment_open_send(&w->s) == 0 && net_segment_open_recv(&w->r) == 0);
-	w->r.own = NET_RECV_RESERVE;
+	w->r.own = NET_SEGMENT_RESERVE;
 	w->r.wanted = w->r.granted = OPEN * ((BUFFER - 1) / SEGMENT + 1);
 	for (int i = 0; i < OPEN; i++) {
 		w->r.slot[i].state = 1;

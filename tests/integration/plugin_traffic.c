@@ -174,3 +174,42 @@ ParameterizedTest(struct way *w, traffic, no_request_meets_an_empty_receive_queu
 	cr_assert(eq(llong, counters_rnr() - before, 0));
 	pipe_close(&p);
 }
+
+/* They want more segments at once than one engine has receives, and share them. */
+Test(traffic, comms_that_share_receives_get_no_more_than_there_are)
+{
+	enum { LINKS = 24, ROUNDS = 4, SIZE = BIG / 4 };
+	void *recv[LINKS], *send[LINKS];
+	struct link l[LINKS];
+	long long before;
+	struct pipe p;
+
+	counters_apart();
+	plug_softefa("max_msg_size=4228"); /* MTU: 63 segments each */
+	setenv("NCCL_EFA_PROTOCOL", "send", 1);
+	open_with(&p, 1);
+	for (int i = 0; i < LINKS; i++)
+		link_open(&l[i], &p.plug, 0, 1);
+	bytes_fill(p.from.at, SIZE, 5);
+	before = counters_rnr();
+	for (int round = 0; round < ROUNDS; round++) {
+		int64_t end = now_ms() + PLUG_WAIT_MS;
+		unsigned tries = 0;
+
+		memset(p.to.at, 0, SIZE);
+		for (int i = 0; i < LINKS; i++)
+			recv[i] = plug_recv(&p.plug, l[i].recv, p.to.at, SIZE, 0, p.to.mh);
+		for (int i = 0; i < LINKS; i++)
+			send[i] = plug_send(&p.plug, l[i].send, p.from.at, SIZE, 0, p.from.mh);
+		nap_ms(50); /* a receiver that does not look */
+		while (!look(&p, recv, LINKS) | !look(&p, send, LINKS)) {
+			need(now_ms() < end, "not done within %d ms", PLUG_WAIT_MS);
+			relax(&tries);
+		}
+		cr_assert(eq(long, bytes_differ(p.to.at, SIZE, 5), -1));
+	}
+	cr_assert(eq(llong, counters_rnr() - before, 0));
+	for (int i = 0; i < LINKS; i++)
+		link_close(&l[i]);
+	pipe_close(&p);
+}
