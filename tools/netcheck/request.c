@@ -12,9 +12,9 @@ static const uint64_t ms_ns = 1000000;
 /* C50 */
 static void request_written(struct check_ctx *ctx)
 {
-	uint64_t since = host_now_ns();
 	struct check_lane lane;
 	struct stream s;
+	uint64_t since;
 
 	check_lane_open(ctx, &lane, 64 * PAGE);
 	stream_init(&s, ctx, &lane, 200, 64);
@@ -22,8 +22,10 @@ static void request_written(struct check_ctx *ctx)
 	s.size = stream_size_serial;
 	/* The slots of requests are poisoned by all calls. First a sender alone, until it is told
 	 * to wait or has no more; what was told so and yet begun comes twice. */
-	while (host_now_ns() - since < 50 * ms_ns && s.sent < 64)
+	since = host_now_ns();
+	do {
 		stream_send(&s);
+	} while (host_now_ns() - since < 50 * ms_ns && s.sent < 64);
 	/* Then a receiver that posts more than can be held. */
 	for (int i = 0; i < 64; i++)
 		stream_post(&s);
