@@ -135,7 +135,7 @@ $(O)/unit/netcheck_runner: $(filter-out %/main.o,$(call objs,tools/netcheck/*.c)
 $(O)/fuzz/tools_bw: $(patsubst %,$(O)/obj/tools/srd-bw/%.o,wire plan)
 # Where the plugin's topology files are compared, and written.
 $(O)/obj/tests/unit/plugin_topo_xml.o: override CPPFLAGS += -DTOPO_FILES='"$(CURDIR)/nccl-tests-config/topo"'
-$(O)/obj/tests/integration/config_%.o: override CPPFLAGS += -DCONFIG='"$(CURDIR)/nccl-tests-config"'
+$(O)/obj/tests/integration/config_%.o $(O)/obj/tests/unit/plugin_platform.o: override CPPFLAGS += -DCONFIG='"$(CURDIR)/nccl-tests-config"'
 $(O)/obj/tests/lib/%.o: override CPPFLAGS += -DFIXTURES='"$(CURDIR)/tests/fixtures"'
 # For tests only; softefa.a is the adapter without what stands before the C library.
 $(O)/test/lib.a: $(call objs,tests/lib/*.c) $(host)
