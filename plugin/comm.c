@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cm.h"
+#include "eager.h"
 #include "failover.h"
 #include "flush.h"
 #include "log.h"
@@ -92,8 +93,8 @@ int net_send_open(struct net_engine *e, uint32_t conn_id, const struct proto_han
 	rc = net_block_get(&e->rings, &s->ring);
 	if (!rc && e->mode != PROTO_WRITE)
 		rc = net_engine_add(e, &s->c);
-	if (!rc && e->mode == PROTO_READ)
-		rc = net_block_get(&e->mirrors, &s->notes);
+	if (!rc && (e->mode == PROTO_READ || (e->eager_max && peer->caps & PROTO_CAP_EAGER)))
+		rc = net_block_get(&e->notes, &s->notes);
 	if (!rc && e->mode == PROTO_SEND)
 		rc = net_segment_open_send(s);
 	for (int i = 0; i < nrails && !rc; i++) {
@@ -131,6 +132,7 @@ int net_send_start(struct net_send *s, const struct proto_resp *resp)
 	s->c.segment = resp->segment < e->segment ? resp->segment : e->segment;
 	s->scratch_addr = resp->scratch_addr;
 	s->wr = (struct srd_wr){.op = IBV_WR_RDMA_WRITE_WITH_IMM, .nsge = 1};
+	net_eager_start(s, resp);
 	s->started = true;
 	return 0;
 }
@@ -161,6 +163,8 @@ static int recv_setup(struct net_engine *e, struct net_recv *r, const struct pro
 		rc = net_segment_open_recv(r);
 	if (!rc)
 		prepare_lines(r, req);
+	if (req->caps & PROTO_CAP_EAGER)
+		net_eager_expect(r);
 	net_failover_allow(&r->c);
 	return rc;
 }
@@ -179,7 +183,7 @@ int net_recv_open(struct net_engine *e, const struct proto_req *req, struct net_
 	}
 	r->c.peer_id = req->comm_id;
 	r->c.segment = req->segment < e->segment ? req->segment : e->segment;
-	r->next_seq = 1;
+	r->next_seq = r->seen = 1;
 	r->ring_mask = req->ring_entries - 1u;
 	r->ring_addr = req->ring_addr;
 	r->nslots = req->ring_entries < NET_RING_ENTRIES ? req->ring_entries : NET_RING_ENTRIES;
@@ -282,6 +286,7 @@ static void recv_fini(struct net_engine *e, struct net_recv *r)
 	if (r->notes)
 		net_block_put(&e->mirrors, r->notes);
 	net_flush_free(r);
+	net_eager_forget(r, aborted(&r->c));
 }
 
 /*
@@ -292,7 +297,7 @@ static void send_fini(struct net_engine *e, const struct net_send *s)
 {
 	free(s->flight);
 	if (s->notes)
-		net_block_put(&e->mirrors, s->notes);
+		net_block_put(&e->notes, s->notes);
 	if (s->ring && ++e->rings_retired == RINGS_RETIRED_MAX)
 		e->worn = true;
 }

@@ -59,6 +59,7 @@ struct net_req {
 	uint8_t busy;     /* whatever else keeps it from being used again */
 	uint8_t n;        /* buffers of a receive, pieces of a send */
 	uint8_t lost;     /* pieces to be sent again, a bit each; of a receive: its lines */
+	uint8_t eager;    /* buffers of a receive that eager messages filled */
 	/* receives */
 	uint8_t from_reserve; /* how many of their promises are the comm's own */
 	uint16_t slot;        /* of the first */
@@ -88,6 +89,9 @@ enum {
 	WR_BUF_SHIFT = 3,
 	WR_BITS = 63, /* of all of these */
 	WR_SEGMENT_SHIFT = 56,
+	/* of receives, whose buffers have their numbers above: */
+	WR_OF_DATA = 1 << WR_BUF_SHIFT, /* of the data queue pair */
+	WR_EAGER = 2 << WR_BUF_SHIFT,   /* for nothing but eager messages */
 };
 
 #define WR_ADDRESS (((uint64_t)1 << WR_SEGMENT_SHIFT) - 1 - WR_BITS)
@@ -110,6 +114,13 @@ struct net_send {
 	struct net_flight *flight; /* one per request, or NULL */
 	struct net_req *waiting, *last_waiting;
 	uint64_t free; /* a bit per request */
+	/* eager.c */
+	uint32_t eager_max;               /* bytes; 0: none are sent */
+	uint32_t eager_next, eager_limit; /* the next, and the first that may not be sent yet */
+	uint64_t eager;                   /* a bit per request that went ahead */
+	uint8_t nahead, eager_rail;
+	uint32_t ahead[NET_EAGER_MOST]; /* tags of those whose lines were not seen yet, in order */
+	struct srd_peer eager_to[NET_MAX_RAILS]; /* as peer, but for the queue pair; borrowed */
 	struct net_req req[NET_MAX_REQS];
 	struct proto_cts line[NET_MAX_REQS]; /* what it goes by, for failover */
 };
@@ -120,11 +131,19 @@ struct net_slot {
 	uint32_t left;  /* of pieces: what is counted, down or up, is the mover's affair */
 	uint32_t total;
 	bool open;     /* not all is here */
+	uint8_t copy;  /* eager.c: what becomes of the message for it */
 	uint8_t req;   /* whose buffer it is */
 	uint8_t got;   /* a bit per piece that is here */
 	uint8_t state; /* the mover's */
 	uint32_t most; /* segments that fit */
 	const struct net_mr *mr;
+};
+
+/* An eager message without a buffer. */
+struct net_early {
+	struct proto_eager head;
+	uint32_t buf; /* number of the receive buffer that it is in */
+	int rail;
 };
 
 /*
@@ -135,6 +154,7 @@ struct net_recv {
 	struct net_comm c;
 	struct srd_wr wr;             /* of lines; likewise */
 	uint32_t next_seq;            /* of the next line */
+	uint32_t seen;                /* the peer needs no line before it any more */
 	uint32_t nslots;              /* what this side and the peer's ring both have */
 	uint32_t slots_free;          /* behind the last */
 	uint32_t req_first, req_next; /* oldest request that holds slots; next to use */
@@ -153,6 +173,12 @@ struct net_recv {
 	uint32_t own;              /* receives for them without asking the engine */
 	bool untold;               /* the peer does not know what it was granted */
 	struct net_window *window; /* one per slot, or NULL */
+	/* eager.c */
+	bool eager;           /* the peer may send them */
+	uint8_t held, nearly; /* credits that are out; messages that are early */
+	uint32_t eager_next;  /* all before it are here, and were looked at in turn */
+	uint32_t eager_limit; /* the first that the peer may not send yet */
+	struct net_early early[NET_EAGER_MOST]; /* by number */
 	/* flush.c */
 	uint32_t touched;      /* a bit per rail that data came by since the last flush */
 	struct net_req *flush; /* NET_MAX_FLUSHES, or NULL: none yet; slot holds their rails */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "eager.h"
 #include "log.h"
 #include "mem.h"
 #include "order.h"
@@ -120,6 +121,9 @@ void net_config_say_dev(const struct net_dev *dev)
 	if (support & NCCL_NET_PTR_CUDA)
 		add(&t, ", flushed %s", flush(dev));
 	add(&t, ", registrations %s", param->mr_cache ? "shared" : "not shared");
+	if (net_eager_bytes(dev))
+		add(&t, "; eager up to %u bytes, %d of a connection", net_eager_bytes(dev),
+		    NET_EAGER_MOST);
 	if (dev->nrails > 1)
 		add(&t, "; stripes from %lld bytes", (long long)param->min_stripe);
 	add(&t, "; LL and LL128 %s", net_order_kept() ? "allowed" : "forbidden");

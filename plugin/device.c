@@ -44,6 +44,8 @@ static uint8_t wire_caps(const struct srd_dev_attr *attr)
 		caps |= PROTO_CAP_UNSOLICITED;
 	if (attr->caps & SRD_CAP_RDMA_READ)
 		caps |= PROTO_CAP_READ;
+	if (net_param()->eager_max > 0)
+		caps |= PROTO_CAP_EAGER;
 	return caps;
 }
 

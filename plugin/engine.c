@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "comm.h"
+#include "eager.h"
 #include "flush.h"
 #include "log.h"
 #include "numbers.h"
@@ -43,7 +44,7 @@ static int qp_init(struct srd_qp *qp, struct net_engine *e, struct net_rail *rai
 		.td = &rail->td,
 		.max_send_wr = min_u32(SQ_DEPTH, nic->dev.attr.max_sq_wr),
 		.max_recv_wr = recv_wr,
-		.max_send_sge = e->mode == PROTO_SEND ? 2 : 1,
+		.max_send_sge = e->mode == PROTO_SEND || e->eager_max ? 2 : 1,
 		.sl = sl,
 		.unsolicited = e->unsolicited,
 	};
@@ -56,8 +57,10 @@ static int qp_init(struct srd_qp *qp, struct net_engine *e, struct net_rail *rai
 static uint32_t data_depth(const struct net_engine *e, const struct srd_dev_attr *dev)
 {
 	if (e->mode == PROTO_SEND)
-		return DATA_RX;
-	return e->mode == PROTO_READ || e->unsolicited ? 1 : min_u32(RQ_DEPTH, dev->max_rq_wr);
+		return DATA_RX + e->eager_rx;
+	if (e->mode == PROTO_READ)
+		return e->eager_rx ? e->eager_rx : 1;
+	return e->unsolicited ? 1 : min_u32(RQ_DEPTH, dev->max_rq_wr);
 }
 
 /* What peers may be promised: an entry of the CQ for each immediate, and a receive. */
@@ -65,6 +68,7 @@ static int set_promises(struct net_engine *e, struct net_rail *rail, const char 
 {
 	uint32_t cq = (uint32_t)rail->cq.cqe, rq = rail->data.rq_depth;
 
+	cq -= min_u32(e->eager_rx, cq);
 	if (rail->data_free + rail->ctrl_free + NET_RECV_RESERVE > cq) {
 		net_warn("NET/EFA: %s: %u completions are too few for 2 send queues of %u", name,
 			 cq, rail->data_free);
@@ -79,16 +83,32 @@ static int set_promises(struct net_engine *e, struct net_rail *rail, const char 
 	return 0;
 }
 
+/* What is before the data has room in a cache line, with which buffers begin. */
+static int set_eager(struct net_engine *e, struct net_rail *rail, struct net_nic *nic)
+{
+	uint32_t bytes = (e->eager_max + 127) & ~63u;
+
+	if (!e->eager_rx)
+		return 0;
+	if (e->mode == PROTO_WRITE)
+		return net_rx_init(&rail->ctrl_rx, &nic->pd, &rail->ctrl, e->eager_rx, bytes,
+				   WR_RQ | WR_EAGER, 0);
+	/* A GPU's are read from there. */
+	return net_rx_init(&rail->data_rx, &nic->pd, &rail->data, e->eager_rx, bytes,
+			   WR_RQ | WR_OF_DATA | WR_EAGER, IBV_ACCESS_REMOTE_READ);
+}
+
 static int set_messages(struct net_engine *e, struct net_rail *rail, struct net_nic *nic)
 {
 	int rc = net_rx_init(&rail->ctrl_rx, &nic->pd, &rail->ctrl, CTRL_RX,
-			     NET_MAX_RECVS * sizeof(struct proto_cts), WR_RQ);
+			     NET_MAX_RECVS * sizeof(struct proto_cts), WR_RQ, 0);
 
-	/* A segment has its number before it; buffers begin at cache lines. */
-	if (!rc && e->mode == PROTO_SEND)
-		rc = net_rx_init(&rail->data_rx, &nic->pd, &rail->data, DATA_RX, e->segment + 64,
-				 WR_RQ | 1 << WR_BUF_SHIFT);
-	return rc;
+	if (rc)
+		return rc;
+	if (e->mode == PROTO_READ)
+		return set_eager(e, rail, nic);
+	return net_rx_init(&rail->data_rx, &nic->pd, &rail->data, DATA_RX + e->eager_rx,
+			   e->segment + 64, WR_RQ | WR_OF_DATA, 0);
 }
 
 static int rail_init(struct net_engine *e, struct net_rail *rail, struct net_nic *nic)
@@ -99,8 +119,11 @@ static int rail_init(struct net_engine *e, struct net_rail *rail, struct net_nic
 		.cqe = (int)min_u32(CQ_DEPTH, dev->max_cqe),
 		.direct = true,
 	};
-	uint32_t ctrl_depth = e->mode == PROTO_WRITE ? 1 : CTRL_RX;
+	uint32_t ctrl_depth = CTRL_RX;
 	int rc;
+
+	if (e->mode == PROTO_WRITE)
+		ctrl_depth = e->eager_rx ? e->eager_rx : 1;
 
 	rc = srd_td_init(&rail->td, &nic->pd);
 	if (!rc)
@@ -113,8 +136,10 @@ static int rail_init(struct net_engine *e, struct net_rail *rail, struct net_nic
 		return rc;
 	rail->data_free = rail->data.sq_depth;
 	rail->ctrl_free = rail->ctrl.sq_depth;
-	return e->mode == PROTO_WRITE ? set_promises(e, rail, nic->name)
-				      : set_messages(e, rail, nic);
+	if (e->mode != PROTO_WRITE)
+		return set_messages(e, rail, nic);
+	rc = set_promises(e, rail, nic->name);
+	return rc ? rc : set_eager(e, rail, nic);
 }
 
 static void rail_fini(struct net_rail *rail)
@@ -157,10 +182,11 @@ void net_engine_poll_rail(struct net_engine *e, int r)
 		net_p2p_completed(e, r, &wc[i]);
 	if (rail->rq_missing >= RQ_BATCH)
 		rq_refill(e, rail, r);
-	if (e->mode != PROTO_WRITE) {
+	/* Those for eager messages go back in batches, which are not promised. */
+	if (e->mode != PROTO_WRITE)
 		net_rx_post(&rail->ctrl_rx);
+	if (e->mode == PROTO_SEND)
 		net_rx_post(&rail->data_rx);
-	}
 	if (e->todo)
 		net_todo_run(e);
 }
@@ -198,11 +224,13 @@ static void engine_destroy(struct net_engine *e)
 		drain(e);
 	for (int i = 0; i < e->dev->nrails; i++)
 		rail_fini(&e->rail[i]);
-	net_flush_fini(e);
+	for (int i = 0; i < e->dev->nrails; i++)
+		srd_peer_fini(&e->self[i]);
 	/* Nothing can complete any more. */
 	while (e->comms)
 		net_comm_free(e->comms);
 	net_numbers_free(e->numbers);
+	net_slab_fini(&e->notes);
 	net_slab_fini(&e->mirrors);
 	net_slab_fini(&e->rings);
 	for (int i = 0; i < NET_MAX_COMMS / NET_ID_PAGE; i++)
@@ -235,12 +263,35 @@ static int memory_init(struct net_engine *e)
 		access |= IBV_ACCESS_REMOTE_WRITE;
 	net_slab_init(&e->rings, bytes, access, pd, dev->nrails);
 	net_slab_init(&e->mirrors, bytes, 0, pd, dev->nrails);
+	net_slab_init(&e->notes, NET_MAX_REQS * sizeof(struct proto_cts), 0, pd, dev->nrails);
 	if (e->mode == PROTO_SEND) {
 		e->numbers = net_numbers_new(dev->max_bytes / e->segment + 1, pd, dev->nrails);
 		if (!e->numbers)
 			return -errno;
 	}
 	return net_block_get(&e->rings, &e->scratch);
+}
+
+/* Credits are the engine's, for whichever rail: each has all the buffers. */
+static void set_eager_room(struct net_engine *e)
+{
+	uint32_t n = NET_EAGER_RX, segments = e->mode == PROTO_SEND ? DATA_RX : 0;
+
+	e->eager_max = net_eager_bytes(e->dev);
+	for (int i = 0; i < e->dev->nrails; i++) {
+		const struct srd_dev_attr *dev = &e->dev->nic[i].dev.attr;
+
+		uint32_t rq = dev->max_rq_wr - min_u32(dev->max_rq_wr, segments);
+
+		n = min_u32(n, min_u32(dev->max_cqe / 8, rq));
+	}
+	/* Those that wait to be posted again in a batch are not there for a peer. */
+	if (n < 2 * NET_RX_BATCH)
+		e->eager_max = 0;
+	if (e->eager_max) {
+		e->eager_rx = n;
+		e->eager_free = n - NET_RX_BATCH;
+	}
 }
 
 /* All but the rails; @e is to be destroyed if it fails. */
@@ -252,6 +303,7 @@ static int engine_init(struct net_engine *e)
 	e->todo_end = &e->todo;
 	e->patience = NET_STALL_TESTS;
 	e->segment = segment_bytes(e->dev);
+	set_eager_room(e);
 	if (getrandom(&e->qkey, sizeof(e->qkey), 0) != sizeof(e->qkey))
 		return -EIO;
 	if (e->segment < PROTO_SEGMENT_MIN) {
@@ -260,6 +312,23 @@ static int engine_init(struct net_engine *e)
 		return -EOPNOTSUPP;
 	}
 	return memory_init(e);
+}
+
+/* Flushes, and copies of what is for a GPU. */
+static int meet_self(struct net_engine *e)
+{
+	int rc = 0;
+
+	e->flush_reads = net_flush_reads(e);
+	if (!e->flush_reads && !e->eager_max)
+		return 0;
+	for (int i = 0; i < e->dev->nrails && !rc; i++) {
+		struct srd_ep ep;
+
+		srd_ep_local(&e->rail[i].data, &ep);
+		rc = srd_peer_init(&e->self[i], &e->dev->nic[i].pd, &ep);
+	}
+	return rc;
 }
 
 static int engine_create(struct net_dev *dev, enum proto_mode mode, bool unsolicited,
@@ -279,7 +348,7 @@ static int engine_create(struct net_dev *dev, enum proto_mode mode, bool unsolic
 	for (int i = 0; i < dev->nrails && !rc; i++)
 		rc = rail_init(e, &e->rail[i], &dev->nic[i]);
 	if (!rc)
-		rc = net_flush_init(e);
+		rc = meet_self(e);
 	if (rc) {
 		engine_destroy(e);
 		return rc;

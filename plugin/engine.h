@@ -37,7 +37,7 @@ struct net_rail {
 	uint32_t data_free, ctrl_free;  /* send queue entries */
 	bool reported;                  /* that it is out of some connection */
 	uint32_t rq_missing;            /* receives to post again; 0 with unsolicited writes */
-	struct net_rx data_rx, ctrl_rx; /* where messages go, unless the peer writes */
+	struct net_rx data_rx, ctrl_rx; /* where messages go */
 };
 
 enum {
@@ -57,6 +57,8 @@ struct net_engine {
 	enum proto_mode mode; /* of all its comms */
 	bool unsolicited;     /* of its queue pairs: the peer's must be the same */
 	uint32_t segment;     /* bytes of data in one message */
+	uint32_t eager_max;   /* bytes that may go ahead; 0: none */
+	uint32_t eager_rx;    /* buffers for them, of each rail */
 	uint32_t qkey;
 	int nrails;
 	bool counting; /* NCCL_EFA_STATS */
@@ -64,10 +66,13 @@ struct net_engine {
 	struct net_counts counts; /* read by whoever writes them down */
 	struct net_owner owner;
 	struct net_rail rail[NET_MAX_RAILS];
-	struct srd_peer self[NET_MAX_RAILS]; /* for flushes; zero: none by reads */
+	struct srd_peer self[NET_MAX_RAILS]; /* zero: not needed */
+	bool flush_reads;
 	uint32_t imm_free;              /* immediates that may still be promised, on every rail */
 	uint32_t segments_free;         /* likewise, segments that may be granted */
+	uint32_t eager_free;            /* eager messages, likewise */
 	struct net_slab rings, mirrors; /* apart: peers write to rings, also to those of the past */
+	struct net_slab notes;          /* a line for each request of a send comm */
 	uint32_t rings_retired;
 	struct net_block *scratch; /* where messages of 0 bytes go, and the buffer of receives */
 	struct net_comm *comms;    /* all, closed ones with requests under way included */

@@ -7,6 +7,7 @@
 
 #include "clock.h"
 #include "cut.h"
+#include "eager.h"
 #include "log.h"
 #include "mover.h"
 #include "p2p.h"
@@ -133,8 +134,9 @@ bool net_failover(struct net_req *req, int kind, uint32_t piece, int rail, const
 {
 	struct net_comm *c = req->comm;
 
-	/* Of a receive comm, data requests are flushes. */
-	if (kind == WR_DATA && c->kind == NET_RECV)
+	/* Of a receive comm, data requests are flushes; and copies are to itself as well. */
+	if (c->kind == NET_RECV &&
+	    (kind == WR_DATA || (kind == WR_READ && net_eager_copies(req, piece))))
 		return false;
 	if (!net_failover_rail(c, rail, wc))
 		return false;

@@ -24,34 +24,20 @@ static bool all_rails_read(const struct net_engine *e)
 	return true;
 }
 
-int net_flush_init(struct net_engine *e)
+bool net_flush_reads(const struct net_engine *e)
 {
 	enum net_flush_mode mode = (enum net_flush_mode)net_param()->flush;
-	int rc = 0;
 
 	if (mode == NET_FLUSH_OFF || mode == NET_FLUSH_CUDA ||
 	    !(net_mem_support() & NCCL_NET_PTR_CUDA))
-		return 0;
-	if (!all_rails_read(e)) {
-		if (mode == NET_FLUSH_READ)
-			net_warn("NET/EFA: NCCL_EFA_FLUSH=read: %s has no RDMA read; CUDA is asked "
-				 "to flush",
-				 e->dev->name);
-		return 0;
-	}
-	for (int i = 0; i < e->dev->nrails && !rc; i++) {
-		struct srd_ep ep;
-
-		srd_ep_local(&e->rail[i].data, &ep);
-		rc = srd_peer_init(&e->self[i], &e->dev->nic[i].pd, &ep);
-	}
-	return rc;
-}
-
-void net_flush_fini(struct net_engine *e)
-{
-	for (int i = 0; i < e->dev->nrails; i++)
-		srd_peer_fini(&e->self[i]);
+		return false;
+	if (all_rails_read(e))
+		return true;
+	if (mode == NET_FLUSH_READ)
+		net_warn("NET/EFA: NCCL_EFA_FLUSH=read: %s has no RDMA read; CUDA is asked to "
+			 "flush",
+			 e->dev->name);
+	return false;
 }
 
 /* ---- by reads ---- */
@@ -203,7 +189,7 @@ int net_iflush(struct net_recv *r, int n, void *const *data, const int *sizes, v
 	*request = NULL;
 	if (i < 0 || net_param()->flush == NET_FLUSH_OFF)
 		return r->c.err;
-	if (!r->c.engine->self[0].ah)
+	if (!r->c.engine->flush_reads)
 		return by_cuda();
 	net_owner_enter(&r->c.engine->owner);
 	rc = by_reads(r, data[i], mrs[i], request);

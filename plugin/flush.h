@@ -10,9 +10,8 @@
 
 #include "comm.h"
 
-/* Address handles for the engine's own addresses; without them there is no flush by reads. */
-int net_flush_init(struct net_engine *e);
-void net_flush_fini(struct net_engine *e);
+/* Is it done by reads? */
+bool net_flush_reads(const struct net_engine *e);
 
 /*
  * @n buffers of receives that are done; those of 0 bytes and of the host need nothing. *@request is

@@ -10,6 +10,7 @@ enum {
 	NET_MAX_FLUSHES = 32,    /* flushes of one comm */
 	NET_RING_ENTRIES = 256,  /* buffers of these: 32 receives of 8 */
 	NET_RING_MAX = 512,      /* what a peer may have: 9 bits of an immediate */
+	NET_EAGER_MOST = 32,     /* eager messages of one comm that may wait for their receives */
 	NET_MAX_COMMS = 1 << 17, /* receive comms of one engine: 17 bits of an immediate */
 };
 

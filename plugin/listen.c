@@ -221,6 +221,7 @@ static int accept_send(struct net_listen *l)
 		.nrails = (uint8_t)l->recv->c.nrails,
 		.comm_id = l->recv->c.id,
 		.segment = e->segment,
+		.eager = l->recv->eager ? e->eager_max : 0,
 		.scratch_addr = (uintptr_t)e->scratch->mem,
 	};
 	uint8_t msg[PROTO_MSG_BYTES];

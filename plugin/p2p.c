@@ -13,6 +13,7 @@
 
 #include "clock.h"
 #include "cut.h"
+#include "eager.h"
 #include "event.h"
 #include "failover.h"
 #include "flush.h"
@@ -70,6 +71,7 @@ static __attribute__((noinline)) bool see_group(struct net_send *s)
 			return false;
 	s->group = (uint8_t)n;
 	s->taken = 0;
+	net_eager_promised(s, line(s, s->next_seq + n - 1)->eager);
 	return true;
 }
 
@@ -92,6 +94,62 @@ static void take(struct net_send *s, int i)
 	}
 }
 
+/* Lines whose messages are with the peer already. */
+static __attribute__((noinline)) void take_ahead(struct net_send *s)
+{
+	uint32_t left = 0;
+
+	for (uint32_t k = 0; k < s->nahead; k++) {
+		int i = match(s, (int)s->ahead[k]);
+
+		if (i >= 0)
+			take(s, i);
+		else
+			s->ahead[left++] = s->ahead[k];
+	}
+	s->nahead = (uint8_t)left;
+}
+
+/* The oldest group with lines left; false: it is not here. */
+static bool find_group(struct net_send *s)
+{
+	while (!s->group) {
+		if (!is_here(s, s->next_seq) || !see_group(s))
+			return false;
+		if (unlikely(s->nahead))
+			take_ahead(s);
+	}
+	return true;
+}
+
+static void begin(struct net_send *s, struct net_req *req, void **request)
+{
+	s->free &= s->free - 1;
+	req->in_use = true;
+	if (unlikely(s->c.engine->counting))
+		count_message(s->c.engine->counts.sends, &s->c.engine->counts.send_bytes,
+			      req->bytes);
+	*request = req;
+}
+
+static int start_ahead(struct net_send *s, void *data, size_t size, int tag,
+		       const struct net_mr *mr, void **request)
+{
+	struct net_req *req = &s->req[__builtin_ctzll(s->free)];
+	int rc = net_eager_send(s, req, data, (uint32_t)size, tag, mr);
+
+	if (rc == -EAGAIN)
+		return rc;
+	if (unlikely(rc)) {
+		net_comm_fail(&s->c, rc, "post of a send", 0, NULL);
+		return rc;
+	}
+	if (unlikely(s->c.engine->counting))
+		net_count(&s->c.engine->counts.eager_sends, 1);
+	begin(s, req, request);
+	return 0;
+}
+
 static int start_send(struct net_send *s, int i, void *data, size_t size, const struct net_mr *mr,
 		      void **request)
 {
@@ -109,13 +167,8 @@ static int start_send(struct net_send *s, int i, void *data, size_t size, const 
 		net_comm_fail(&s->c, rc, "post of a send", 0, NULL);
 		return rc;
 	}
-	s->free &= s->free - 1;
-	req->in_use = true;
-	if (unlikely(s->c.engine->counting))
-		count_message(s->c.engine->counts.sends, &s->c.engine->counts.send_bytes,
-			      req->bytes);
+	begin(s, req, request);
 	take(s, i);
-	*request = req;
 	return 0;
 }
 
@@ -128,13 +181,18 @@ static int send_entered(struct net_send *s, void *data, size_t size, int tag,
 		return s->c.err;
 	if (!s->group && s->c.engine->mode != PROTO_WRITE)
 		net_engine_poll(s->c.engine);
-	if (!s->group && (!is_here(s, s->next_seq) || !see_group(s)))
-		return s->c.err;
-	i = match(s, tag);
-	if (i < 0)
-		return 0;
-	if (likely(s->free))
-		rc = start_send(s, i, data, size, mr, request);
+	if (likely(find_group(s))) {
+		i = match(s, tag);
+		if (i < 0)
+			return 0;
+		if (likely(s->free))
+			rc = start_send(s, i, data, size, mr, request);
+	} else {
+		if (s->c.err || !net_eager_may(s, size))
+			return s->c.err;
+		if (likely(s->free))
+			rc = start_ahead(s, data, size, tag, mr, request);
+	}
 	if (unlikely(s->c.engine->todo))
 		net_todo_run(s->c.engine);
 	return unlikely(rc == -EAGAIN) ? later(&s->c) : rc;
@@ -163,7 +221,8 @@ int net_isend(struct net_send *s, void *data, size_t size, int tag, const struct
 	      void **request)
 {
 	*request = NULL;
-	if (net_owner_try(&s->c.engine->owner) && !s->c.err && !s->group && !may_have_come(s)) {
+	if (net_owner_try(&s->c.engine->owner) && !s->c.err && !s->group && !may_have_come(s) &&
+	    !net_eager_may(s, size)) {
 		net_owner_leave_own();
 		return 0;
 	}
@@ -174,14 +233,23 @@ int net_isend(struct net_send *s, void *data, size_t size, int tag, const struct
 
 __attribute__((noinline)) void net_reclaim(struct net_recv *r)
 {
+	uint32_t oldest = r->next_seq;
+
 	for (; r->req_first != r->req_next; r->req_first++) {
 		const struct net_req *req = &r->req[r->req_first % NET_MAX_REQS];
 
 		/* A line is not written again before its last write has completed. */
-		if (req->in_use || req->busy)
+		if (req->in_use || req->busy || req->lost) {
+			oldest = req->seq;
 			break;
-		r->slots_free += req->n;
+		}
+		/* Nor before the peer has done with it, which eager messages do not tell. */
+		if (req->eager < req->n && proto_before(r->seen, req->seq + req->n))
+			r->seen = req->seq + req->n;
 	}
+	if (proto_before(r->seen, oldest))
+		oldest = r->seen;
+	r->slots_free = r->nslots - (r->next_seq - oldest);
 }
 
 /* For @n buffers: a request, slots, and promised room for the immediates to come. */
@@ -235,6 +303,8 @@ static void open_slot(struct net_recv *r, const struct net_req *req, int i, void
 		.open = true,
 		.mr = mr,
 	};
+	if (r->eager)
+		net_eager_promise(r, mr);
 	l->addr = (uintptr_t)data;
 	l->len = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
 	l->tag = (uint32_t)tag;
@@ -243,6 +313,7 @@ static void open_slot(struct net_recv *r, const struct net_req *req, int i, void
 	l->n = req->n;
 	l->idx = (uint8_t)i;
 	l->rail0 = r->next_rail;
+	l->eager = (uint8_t)r->eager_limit;
 	l->seq = seq;
 }
 
@@ -272,6 +343,7 @@ static int recv_entered(struct net_recv *r, int n, void *const *data, const size
 	if (unlikely(!has_room(r, (uint32_t)n)))
 		return later(&r->c);
 	req->n = req->to_come = (uint8_t)n;
+	req->eager = 0;
 	req->slot = (uint16_t)((r->next_seq - 1) & (r->nslots - 1));
 	for (int i = 0; i < n; i++)
 		open_slot(r, req, i, data[i], sizes[i], tags[i], mrs[i]);
@@ -289,6 +361,8 @@ static int recv_entered(struct net_recv *r, int n, void *const *data, const size
 	r->slots_free -= (uint32_t)n;
 	r->req_next++;
 	req->in_use = true;
+	if (unlikely(r->nearly))
+		net_eager_posted(r, req);
 	*request = req;
 	return 0;
 close_slots:
@@ -312,10 +386,10 @@ int net_irecv(struct net_recv *r, int n, void *const *data, const size_t *sizes,
 static void recv_forget(struct net_recv *r, const struct net_mr *mr)
 {
 	net_flush_forget(r, mr);
-	if (r->c.engine->mode == PROTO_WRITE)
+	if (r->c.engine->mode == PROTO_WRITE && !r->eager)
 		return; /* the device refuses the peer */
 	for (uint32_t i = 0; i < r->nslots; i++) {
-		if (!r->slot[i].open || r->slot[i].mr != mr)
+		if ((!r->slot[i].open && !r->slot[i].copy) || r->slot[i].mr != mr)
 			continue;
 		r->slot[i].mr = NULL;
 		if (r->c.engine->mode != PROTO_SEND)
@@ -410,6 +484,8 @@ static void request_completed(struct net_engine *e, int rail, const struct srd_w
 		req->to_come--;
 	} else if (kind == WR_LINES || kind == WR_FIN) {
 		req->busy--;
+	} else if (kind == WR_READ && net_eager_copies(req, which)) {
+		net_eager_copied(req, which, rail);
 	} else if (kind == WR_READ) {
 		net_read_completed(req, which, rail);
 	} else if (kind == WR_SEGMENT) {
@@ -418,15 +494,29 @@ static void request_completed(struct net_engine *e, int rail, const struct srd_w
 	leave_under_way(c);
 }
 
+/* True: its buffer is kept. */
+static bool take_message(struct net_engine *e, int rail, const struct net_rx *rx,
+			 const struct srd_wc *wc)
+{
+	const struct proto_note note = proto_note_unpack(wc->imm);
+	const uint8_t *data = net_rx_get(rx, wc->wr_id);
+
+	if (note.type == PROTO_EAGER)
+		return net_eager_arrived(e, note.comm, rail, wc->wr_id, data, wc->byte_len);
+	if (e->mode != PROTO_WRITE)
+		net_message(e, wc->imm, data, wc->byte_len);
+	return false;
+}
+
 static void message_completed(struct net_engine *e, int rail, const struct srd_wc *wc)
 {
 	struct net_rail *r = &e->rail[rail];
-	struct net_rx *rx = wc->wr_id & 1 << WR_BUF_SHIFT ? &r->data_rx : &r->ctrl_rx;
+	struct net_rx *rx = wc->wr_id & WR_OF_DATA ? &r->data_rx : &r->ctrl_rx;
 
 	if (unlikely(wc->status != IBV_WC_SUCCESS))
 		receive_failed(e, rail, wc);
-	else if (likely(wc->flags & SRD_WC_IMM))
-		net_message(e, wc->imm, net_rx_get(rx, wc->wr_id), wc->byte_len);
+	else if (likely(wc->flags & SRD_WC_IMM) && take_message(e, rail, rx, wc))
+		return;
 	/* A queue pair in error would give it back at once. */
 	if (likely(wc->status != IBV_WC_WR_FLUSH_ERR))
 		net_rx_put(rx, wc->wr_id);
@@ -438,7 +528,7 @@ void net_p2p_completed(struct net_engine *e, int rail, const struct srd_wc *wc)
 		request_completed(e, rail, wc);
 		return;
 	}
-	if (e->mode != PROTO_WRITE) {
+	if (e->mode != PROTO_WRITE || (wc->wr_id & WR_EAGER && !(wc->flags & SRD_WC_UNSOLICITED))) {
 		message_completed(e, rail, wc);
 		return;
 	}
@@ -482,7 +572,13 @@ static bool go_on(struct net_req *req)
 		if (rc)
 			net_comm_fail(c, rc, "post on another rail", 0, NULL);
 	}
-	return c->err || c->mover->run(req);
+	if (c->err)
+		return true;
+	if (c->kind == NET_SEND && net_went_ahead((struct net_send *)c, req))
+		return net_eager_again((struct net_send *)c, req);
+	if (c->kind == NET_RECV && !net_eager_copy((struct net_recv *)c, req))
+		return false;
+	return c->mover->run(req);
 }
 
 void net_todo_run(struct net_engine *e)
@@ -518,6 +614,7 @@ static void finish(struct net_req *req, int *sizes)
 		struct net_send *s = (struct net_send *)req->comm;
 
 		s->free |= 1ull << (req - s->req);
+		s->eager &= ~(1ull << (req - s->req));
 		if (sizes)
 			sizes[0] = (int)req->bytes;
 	} else if (sizes) {

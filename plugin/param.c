@@ -20,6 +20,10 @@ static const struct srd_env table[] = {
 	 .max = 1,
 	 .text = "1: GPU memory is registered as dma-buf where that works; 0: only by a "
 		 "peer-memory module"},
+	{"NCCL_EFA_EAGER_MAX", SRD_ENV_INT, offsetof(struct net_param, eager_max), .def = "8192",
+	 .min = -1, .max = 65536,
+	 .text = "bytes up to which a send may go ahead of its receive, no more than fit into a "
+		 "packet; 0 or -1: none does"},
 	{"NCCL_EFA_FAILOVER", SRD_ENV_INT, offsetof(struct net_param, failover), .def = "1",
 	 .min = 0, .max = 1,
 	 .text = "1: a rail that does not reach the peer is taken out; 0: that is an error"},

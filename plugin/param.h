@@ -13,6 +13,7 @@ enum net_in_order { NET_IN_ORDER_AUTO, NET_IN_ORDER_YES, NET_IN_ORDER_NO };
 
 struct net_param {
 	int64_t connect_timeout_s; /* 0: none */
+	int64_t eager_max;         /* bytes; 0 or less: off */
 	int64_t failover;          /* 0 or 1 */
 	int64_t min_stripe;        /* bytes */
 	int64_t protocol;          /* enum proto_mode; 0: the best */

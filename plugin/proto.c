@@ -206,7 +206,8 @@ void proto_cookie_set(uint8_t handle[PROTO_HANDLE_BYTES], uint64_t cookie)
 static_assert(7 + 4 + 8 + 4 + 24 + 1 + 1 + NET_MAX_RAILS * (28 + 4) + 8 + 2 + 1 + 4 + 4 + 4 <=
 		      PROTO_MSG_BYTES,
 	      "req");
-static_assert(7 + 8 + 4 + 4 + 1 + NET_MAX_RAILS * (28 + 4) + 4 + 8 + 4 <= PROTO_MSG_BYTES, "resp");
+static_assert(7 + 8 + 4 + 4 + 1 + NET_MAX_RAILS * (28 + 4) + 4 + 8 + 4 + 4 <= PROTO_MSG_BYTES,
+	      "resp");
 
 int proto_type(const uint8_t *in, size_t len)
 {
@@ -277,6 +278,9 @@ size_t proto_resp_pack(uint8_t out[PROTO_MSG_BYTES], const struct proto_resp *re
 	p = put(p, resp->scratch_addr, 8);
 	p = put_keys(p, resp->scratch_rkey, resp->nrails);
 	p = put(p, resp->segment, 4);
+	/* Whoever does not know of it does not look for it. */
+	if (resp->eager)
+		p = put(p, resp->eager, 4);
 	return (size_t)(p - out);
 }
 
@@ -297,6 +301,8 @@ int proto_resp_unpack(struct proto_resp *resp, const uint8_t *in, size_t len)
 		resp->scratch_addr = get(&r, 8);
 		get_keys(&r, resp->scratch_rkey, resp->nrails);
 		resp->segment = get_segment(&r);
+		if (r.p != r.end)
+			resp->eager = (uint32_t)get_at_most(&r, 4, PROTO_SEGMENT_MAX);
 	}
 	return r.bad ? -EINVAL : 0;
 }

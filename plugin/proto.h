@@ -28,6 +28,7 @@ enum {
 	PROTO_CAP_WRITE = 1u << 0,
 	PROTO_CAP_UNSOLICITED = 1u << 1,
 	PROTO_CAP_READ = 1u << 2,
+	PROTO_CAP_EAGER = 1u << 3,  /* that side knows of eager messages */
 	PROTO_SAYS_ORDER = 1u << 7, /* in a handle: that side lets NCCL use LL and LL128 */
 };
 
@@ -105,6 +106,7 @@ struct proto_resp {
 	uint64_t scratch_addr; /* where messages of 0 bytes go */
 	uint32_t scratch_rkey[NET_MAX_RAILS];
 	uint32_t segment; /* likewise */
+	uint32_t eager;   /* bytes of data that an eager message may have; 0: none, not sent */
 };
 
 /* Return the length. */
@@ -131,7 +133,7 @@ struct proto_cts {
 	uint32_t conn_id; /* the sender's */
 	uint32_t rkey[NET_MAX_RAILS];
 	uint8_t n, idx; /* group of receives: its size, and which one this is */
-	uint8_t flags;
+	uint8_t eager;  /* low bits: the first eager message that may not be sent yet */
 	uint8_t rail0;  /* where the first piece goes */
 	uint32_t grant; /* messages that may be sent since the beginning, or 0: not counted */
 	uint32_t seq;
@@ -181,6 +183,7 @@ enum proto_note_type {
 	PROTO_LAST_SEGMENT, /* the one with the highest number */
 	PROTO_OVER,         /* the comm has failed, or was closed before its requests were done */
 	PROTO_GRANT,        /* what the grant of a line says, its low bits as lap and entry */
+	PROTO_EAGER,        /* a struct proto_eager and data that go ahead of their line */
 };
 
 /* type (3 bits), lap (3), entry (9), comm (17) */
@@ -224,6 +227,28 @@ static inline uint32_t proto_grant(const struct proto_note *note, uint32_t known
 	uint32_t ahead = (low - known) % PROTO_GRANTS;
 
 	return ahead < PROTO_GRANTS / 2 ? known + ahead : known + ahead - PROTO_GRANTS;
+}
+
+/* ---- eager messages ---- */
+
+/*
+ * What the receiver needs to match a message that was sent before its line was there: as the sender
+ * would have, in the order of seq, to the first line from base on that has the tag and no message
+ * yet. seq counts from 0 and never repeats within 2^32. Little-endian, as lines.
+ */
+struct proto_eager {
+	uint32_t seq;
+	uint32_t base; /* line: all before it have their messages */
+	uint32_t tag;
+	uint32_t len; /* of the data that follow */
+};
+
+static_assert(sizeof(struct proto_eager) == 16, "data behind it are aligned");
+
+/* Numbers that come round: @a is before @b. */
+static inline bool proto_before(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) < 0;
 }
 
 #endif

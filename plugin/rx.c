@@ -9,7 +9,7 @@
 #include "log.h"
 
 int net_rx_init(struct net_rx *rx, struct srd_pd *pd, struct srd_qp *qp, uint32_t n, uint32_t bytes,
-		uint64_t tag)
+		uint64_t tag, int access)
 {
 	void *mem = mmap(NULL, (size_t)n * bytes, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -18,7 +18,7 @@ int net_rx_init(struct net_rx *rx, struct srd_pd *pd, struct srd_qp *qp, uint32_
 	if (mem == MAP_FAILED)
 		return -errno;
 	*rx = (struct net_rx){.qp = qp, .mem = mem, .n = n, .bytes = bytes, .tag = tag};
-	rc = srd_mr_init(&rx->mr, pd, mem, (size_t)n * bytes, IBV_ACCESS_LOCAL_WRITE);
+	rc = srd_mr_init(&rx->mr, pd, mem, (size_t)n * bytes, IBV_ACCESS_LOCAL_WRITE | access);
 	if (rc)
 		return rc;
 	for (uint32_t i = 0; i < n; i++)

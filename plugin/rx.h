@@ -22,9 +22,9 @@ struct net_rx {
 	uint16_t back[NET_RX_BATCH]; /* to be posted again */
 };
 
-/* @qp is kept until the end, which is after its own. */
+/* @qp is kept until the end, which is after its own. @access: IBV_ACCESS_*, besides receives. */
 int net_rx_init(struct net_rx *rx, struct srd_pd *pd, struct srd_qp *qp, uint32_t n, uint32_t bytes,
-		uint64_t tag);
+		uint64_t tag, int access);
 void net_rx_fini(struct net_rx *rx);
 
 /* What a completion with @wr_id has filled; until net_rx_put(). */

@@ -61,6 +61,8 @@ static void write_counts(FILE *f, const char *name, const struct net_counts *c, 
 	write_sizes(f, "recvs", c->recvs);
 	fprintf(f, ",\"recv_bytes\":%" PRIu64 ",\"refused\":%" PRIu64 ",\"again\":%" PRIu64,
 		c->recv_bytes, c->refused, c->again);
+	fprintf(f, ",\"eager\":{\"sends\":%" PRIu64 ",\"recvs\":%" PRIu64 "}", c->eager_sends,
+		c->eager_recvs);
 	fputs(",\"rails\":[", f);
 	for (int i = 0; i < nrails; i++)
 		fprintf(f, "%s{\"requests\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", i ? "," : "",

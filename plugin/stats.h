@@ -17,8 +17,9 @@ enum { NET_SIZES = 33 };
 struct net_counts {
 	uint64_t sends[NET_SIZES], recvs[NET_SIZES]; /* messages by size */
 	uint64_t send_bytes, recv_bytes;
-	uint64_t refused; /* isends and irecvs that found no credits */
-	uint64_t again;   /* requests that another rail took over */
+	uint64_t refused;                  /* isends and irecvs that found no credits */
+	uint64_t again;                    /* requests that another rail took over */
+	uint64_t eager_sends, eager_recvs; /* of the messages, those that went ahead */
 	uint64_t rail_requests[NET_MAX_RAILS], rail_bytes[NET_MAX_RAILS];
 };
 

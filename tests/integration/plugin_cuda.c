@@ -329,6 +329,64 @@ ParameterizedTest(struct plug_abi *abi, cuda, message_moves_between_host_and_gpu
 
 /* ---- dma-bufs ---- */
 
+struct ahead {
+	char protocol[8], rails[8];
+};
+
+/*
+ * Its sender was told of buffers on the host; the NIC copies. With no such buffers, nothing goes
+ * ahead.
+ */
+ParameterizedTestParameters(cuda, message_that_went_ahead_arrives_in_memory_of_a_gpu)
+{
+	static struct ahead ways[] = {{"write", "1"}, {"write", "4"}, {"read", "1"}, {"read", "4"}};
+
+	return cr_make_param_array(struct ahead, ways, sizeof(ways) / sizeof(ways[0]));
+}
+
+ParameterizedTest(struct ahead *w, cuda, message_that_went_ahead_arrives_in_memory_of_a_gpu)
+{
+	enum { SIZE = 8192, MOST = 100 };
+	struct mem from, to;
+	uint8_t *gpu;
+	void *gpu_mh, *send;
+	struct rig r;
+	int ahead = 0;
+
+	setenv("NCCL_EFA_PROTOCOL", w->protocol, 1);
+	setenv("NCCL_EFA_RAILS", w->rails, 1);
+	rig_open(&r, 0);
+	gpu = fake_cuda_alloc(SIZE);
+	gpu_mh = reg(&r, r.link.recv, gpu, SIZE, BY_ADDRESS);
+	mem_get(&from, &r.plug, r.link.send, SIZE, 0);
+	mem_get(&to, &r.plug, r.link.recv, SIZE, 0);
+	for (uint32_t i = 0; i < 20; i++)
+		carry(&r, from.at, from.mh, to.at, to.mh, SIZE, i);
+	nap_ms(20);
+	for (uint32_t i = 0; i < MOST; i++) {
+		void *recv;
+
+		bytes_fill(from.at, SIZE - i, i);
+		memset(gpu, MARK, SIZE);
+		send = plug_isend(&r.plug, r.link.send, from.at, SIZE - i, 0, from.mh);
+		if (send)
+			plug_wait(&r.plug, send);
+		ahead += send != NULL;
+		recv = plug_recv(&r.plug, r.link.recv, gpu, SIZE, 0, gpu_mh);
+		if (!send)
+			plug_wait(&r.plug,
+				  plug_send(&r.plug, r.link.send, from.at, SIZE - i, 0, from.mh));
+		need((size_t)plug_wait(&r.plug, recv) == SIZE - i, "message %u", i);
+		need(bytes_differ(gpu, SIZE - i, i) < 0, "message %u", i);
+		need(bytes_differ_from(gpu + SIZE - i, i, MARK) < 0, "behind message %u", i);
+	}
+	need(ahead > 0 && ahead <= 32, "%d of %d went ahead", ahead, MOST);
+	plug_dereg(&r.plug, r.link.recv, gpu_mh);
+	mem_put(&from);
+	mem_put(&to);
+	rig_close(&r);
+}
+
 Test(cuda, dmabuf_is_not_kept)
 {
 	uint8_t *gpu;

@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -146,6 +147,7 @@ Test(flow, sends_beyond_the_receives_are_refused_and_none_is_lost)
 {
 	struct flow f;
 
+	setenv("NCCL_EFA_EAGER_MAX", "0", 1);
 	flow_open(&f, 0);
 	for (int i = 0; i < 32; i++)
 		post_recv(&f, i, 0);
@@ -327,6 +329,7 @@ Test(flow, sends_with_a_tag_that_nobody_receives_harm_no_other)
 {
 	struct flow f;
 
+	setenv("NCCL_EFA_EAGER_MAX", "0", 1);
 	flow_open(&f, 0);
 	for (int i = 0; i < 5; i++) {
 		post_recv(&f, i, 5);

@@ -89,12 +89,58 @@ ParameterizedTest(struct cost *c, traffic, message_costs_no_request_more_than_it
 	counters_apart();
 	plug_softefa("max_msg_size=4228"); /* MTU */
 	setenv("NCCL_EFA_PROTOCOL", c->protocol, 1);
+	setenv("NCCL_EFA_EAGER_MAX", "0", 1);
 	open_with(&p, c->rails);
 	counters_get(&before_w, "write");
 	counters_get(&before_r, "read");
 	counters_get(&before_s, "send");
 	move(&p, N, (size_t)c->size);
 	nap_ms(20); /* the last word of the receiver leaves */
+	counters_since(&w, "write", &before_w);
+	counters_since(&r, "read", &before_r);
+	counters_since(&s, "send", &before_s);
+	cr_assert(eq(llong, counters_sum(&w), N * c->writes));
+	cr_assert(eq(llong, counters_sum(&r), N * c->reads));
+	cr_assert(eq(llong, counters_sum(&s), N * c->sends));
+	pipe_close(&p);
+}
+
+/* Of messages that go ahead: a line and the message, by whatever protocol. */
+static struct cost ahead_costs[] = {
+	{"write", 1, SMALL, 1, 0, 1},
+	{"write", 4, SMALL, 1, 0, 1},
+	{"read", 4, SMALL, 0, 0, 1 + 1},
+	{"send", 4, SMALL, 0, 0, 1 + 1},
+};
+
+ParameterizedTestParameters(traffic, message_that_goes_ahead_costs_a_line_and_itself)
+{
+	return cr_make_param_array(struct cost, ahead_costs,
+				   sizeof(ahead_costs) / sizeof(ahead_costs[0]));
+}
+
+ParameterizedTest(struct cost *c, traffic, message_that_goes_ahead_costs_a_line_and_itself)
+{
+	enum { N = 48 };
+	struct counters w, r, s, before_w, before_r, before_s;
+	struct pipe p;
+
+	counters_apart();
+	setenv("NCCL_EFA_PROTOCOL", c->protocol, 1);
+	open_with(&p, c->rails);
+	move(&p, AHEAD, SMALL); /* with lines come credits */
+	nap_ms(20);
+	counters_get(&before_w, "write");
+	counters_get(&before_r, "read");
+	counters_get(&before_s, "send");
+	for (int i = 0; i < N; i++) {
+		void *send = plug_isend(&p.plug, p.l.send, p.from.at, SMALL, 0, p.from.mh);
+
+		need(send, "message %d waits for its receive", i);
+		plug_wait(&p.plug, send);
+		plug_wait(&p.plug, plug_recv(&p.plug, p.l.recv, p.to.at, SMALL, 0, p.to.mh));
+	}
+	nap_ms(20);
 	counters_since(&w, "write", &before_w);
 	counters_since(&r, "read", &before_r);
 	counters_since(&s, "send", &before_s);

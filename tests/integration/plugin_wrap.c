@@ -83,7 +83,7 @@ static void message(struct ends *e, uint32_t i)
 
 	bytes_fill(from, size, i);
 	cr_assert(zero(int, net_isend(e->s, from, size, 0, e->from_mr, &send)));
-	need(!send, "message %u goes before there is a receive for it", i);
+	need(!send || e->s->eager_max, "message %u goes before there is a receive for it", i);
 	while (!recv)
 		cr_assert(zero(int, net_irecv(e->r, 1, &at, &room, &tag, &e->to_mr, &recv)));
 	while (!send) {
@@ -113,21 +113,56 @@ ParameterizedTest(struct mode *m, wrap, lines_are_told_apart_when_their_numbers_
 	struct ends e;
 
 	setenv("NCCL_EFA_PROTOCOL", m->name, 1);
+	setenv("NCCL_EFA_EAGER_MAX", "0", 1);
 	open_ends(&e);
-	e.s->next_seq = e.r->next_seq = UINT32_MAX - BEFORE;
+	e.s->next_seq = e.r->next_seq = e.r->seen = UINT32_MAX - BEFORE;
 	for (uint32_t i = 0; i < MESSAGES; i++)
 		message(&e, i);
 	cr_assert(eq(u32, e.s->next_seq, MESSAGES - BEFORE - 1));
 	close_ends(&e);
 }
 
-/* More than 2^17, the number of comms, and 2^16, that of the doorbells. */
-Test(wrap, hundred_and_forty_thousand_messages)
+/* Of the messages that go ahead, and of the lines behind them. */
+ParameterizedTestParameters(wrap, messages_ahead_are_told_apart_when_their_numbers_begin_anew)
+{
+	return cr_make_param_array(struct mode, modes, sizeof(modes) / sizeof(modes[0]));
+}
+
+ParameterizedTest(struct mode *m, wrap, messages_ahead_are_told_apart_when_their_numbers_begin_anew)
 {
 	struct ends e;
 
+	setenv("NCCL_EFA_PROTOCOL", m->name, 1);
 	open_ends(&e);
+	e.s->next_seq = e.r->next_seq = e.r->seen = UINT32_MAX - BEFORE;
+	e.s->eager_next = e.s->eager_limit = UINT32_MAX - BEFORE / 2;
+	e.r->eager_next = e.r->eager_limit = UINT32_MAX - BEFORE / 2;
+	for (uint32_t i = 0; i < MESSAGES; i++)
+		message(&e, i);
+	need(e.s->next_seq - (MESSAGES - BEFORE - 2) < 2, "line %u", e.s->next_seq);
+	need(e.s->eager_next > 100 && e.s->eager_next < MESSAGES, "%u went ahead", e.s->eager_next);
+	close_ends(&e);
+}
+
+/*
+ * More than 2^17, the number of comms, and 2^16, that of the doorbells; between messages that go
+ * ahead (public report 48).
+ */
+Test(wrap, hundred_and_forty_thousand_messages, .timeout = 240)
+{
+	struct ends e;
+	uint32_t ahead;
+
+	open_ends(&e);
+	message(&e, 0);
+	message(&e, 1);
+	ahead = e.s->eager_next;
+	e.s->eager_max = 0;
 	for (uint32_t i = 0; i < 140000; i++)
-		message(&e, i % 64);
+		message(&e, 1 + i % 64);
+	need(ahead && e.s->eager_next == ahead, "%u, then %u went ahead", ahead, e.s->eager_next);
+	e.s->eager_max = SIZE;
+	message(&e, 2);
+	need(e.s->eager_next == ahead + 1, "the last one waits");
 	close_ends(&e);
 }
