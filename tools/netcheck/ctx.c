@@ -106,8 +106,7 @@ void check_ok(struct check_ctx *ctx, enum nccl_net_result rc, const char *call)
 
 void check_tick(struct check_ctx *ctx, uint64_t since_ns, const char *what)
 {
-	/* Before the runner's limit, which knows less. */
-	uint64_t limit_ms = ctx->opt->timeout * 900;
+	uint64_t limit_ms = ctx->opt->timeout * 1000;
 
 	host_beat(ctx->self, HOST_PROGRESS);
 	if (host_over(ctx->self))

@@ -18,7 +18,8 @@
 #include "rank.h"
 
 static const uint64_t second_ns = 1000000000;
-static const uint64_t grace_ns = 1000000000; /* for ranks to leave a check that is off */
+static const uint64_t grace_ns = 1000000000;  /* for ranks to leave a check that is off */
+static const uint64_t margin_ns = 1000000000; /* for check_tick(), which knows more, to be first */
 
 enum { MAX_JOBS = 64, TICK_MS = 50, LOG_BYTES = sizeof(((struct nk_result *)0)->log) - 1 };
 
@@ -180,7 +181,7 @@ static void limit(const struct runner *run, struct job *j)
 {
 	uint64_t now = host_now_ns();
 
-	if (!j->off_ns && now - j->began_ns > run->opt->timeout * second_ns) {
+	if (!j->off_ns && now - j->began_ns > run->opt->timeout * second_ns + margin_ns) {
 		for (int r = 0; r < j->nprocs; r++) {
 			if (j->pid[r])
 				blame(j, r, "expected an end within %d s, saw rank %d hang",
