@@ -58,10 +58,10 @@ tally() {
 	}' "$1" "$dir"/callgrind.*
 }
 
-# instructions BYTES RAILS
+# instructions BYTES RAILS; sends wait for their receives, as net_calls plans it
 instructions() {
 	rm -f "$dir"/callgrind.*
-	NCCL_EFA_RAILS=$2 on_softefa "$2" valgrind -q --tool=callgrind --trace-children=yes --fair-sched=yes \
+	NCCL_EFA_EAGER_MAX=0 NCCL_EFA_RAILS=$2 on_softefa "$2" valgrind -q --tool=callgrind --trace-children=yes --fair-sched=yes \
 		--toggle-collect='counted_*' --collect-systime=yes --dump-instr=yes --compress-strings=no --compress-pos=no \
 		--callgrind-out-file="$dir/callgrind.%p" "$build/bench/net_calls" "$plugin" "$1"
 	locking >"$dir/locks"
