@@ -30,6 +30,7 @@ struct job {
 	pid_t pid[HOST_MAX_RANKS]; /* 0: reaped */
 	pid_t group;
 	uint64_t began_ns, off_ns; /* off: 0, or since when the others are to leave */
+	bool killed;               /* those that did not */
 	int log;                   /* file of stderr */
 };
 
@@ -111,18 +112,18 @@ static void call_off(struct job *j)
 	host_boot_off(j->ranks.boot);
 }
 
-/* Unless the check has said itself why. */
-static void blame(struct job *j, int rank, const char *fmt, ...) NCCL_NET_PRINTF(3, 4);
-static void blame(struct job *j, int rank, const char *fmt, ...)
+/* Since @ns, unless the check has said itself why. */
+static void blame(struct job *j, int rank, uint64_t ns, const char *fmt, ...) NCCL_NET_PRINTF(4, 5);
+static void blame(struct job *j, int rank, uint64_t ns, const char *fmt, ...)
 {
 	struct check_note *note = &j->ranks.notes[rank];
 	char calls[HOST_CALLS_BYTES];
 	va_list args;
 	size_t at;
 
-	if (atomic_load(&note->failed) || j->off_ns)
+	if (atomic_load(&note->failed))
 		return;
-	note->claimed_ns = host_now_ns();
+	note->claimed_ns = ns;
 	host_boot_calls(j->ranks.boot, rank, calls, sizeof(calls));
 	va_start(args, fmt);
 	vsnprintf(note->text, sizeof(note->text), fmt, args);
@@ -148,11 +149,13 @@ static void judge_exit(struct job *j, int rank, int status)
 		return;
 	if (clean && state == CHECK_LEFT)
 		;
-	else if (WIFSIGNALED(status))
-		blame(j, rank, "expected rank %d to live, saw it killed by signal %d (%s)", rank,
+	else if (WIFSIGNALED(status) && !j->killed) /* what others saw of that came after it */
+		blame(j, rank, j->began_ns,
+		      "expected rank %d to live, saw it killed by signal %d (%s)", rank,
 		      WTERMSIG(status), strsignal(WTERMSIG(status)));
-	else
-		blame(j, rank, "expected rank %d to live, saw it exit with status %d", rank,
+	else if (!j->off_ns)
+		blame(j, rank, host_now_ns(),
+		      "expected rank %d to live, saw it exit with status %d", rank,
 		      WEXITSTATUS(status));
 	call_off(j);
 }
@@ -184,13 +187,16 @@ static void limit(const struct runner *run, struct job *j)
 	if (!j->off_ns && now - j->began_ns > run->opt->timeout * second_ns + margin_ns) {
 		for (int r = 0; r < j->nprocs; r++) {
 			if (j->pid[r])
-				blame(j, r, "expected an end within %d s, saw rank %d hang",
+				blame(j, r, host_now_ns(),
+				      "expected an end within %d s, saw rank %d hang",
 				      (int)run->opt->timeout, r);
 		}
 		call_off(j);
 	}
-	if (j->off_ns && now - j->off_ns > grace_ns)
+	if (j->off_ns && now - j->off_ns > grace_ns) {
+		j->killed = true;
 		kill(-j->group, SIGKILL);
+	}
 }
 
 /* ---- end ---- */
