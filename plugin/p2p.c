@@ -437,6 +437,9 @@ static void __attribute__((cold))
 receive_failed(struct net_engine *e, int rail, const struct srd_wc *wc)
 {
 	e->worn = true;
+	/* What is flushed has a reason, which the device may have told. */
+	if (!(e->out & 1u << rail))
+		net_event_look(e);
 	for (struct net_comm *c = e->comms; c; c = c->next)
 		if (receives(c) && rail < c->nrails && !net_failover_rail(c, rail, wc))
 			net_comm_fail(c, srd_wc_err(wc), "a receive", rail, wc);
