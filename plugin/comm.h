@@ -38,9 +38,12 @@ struct net_comm {
 	uint32_t min_stripe;          /* bytes of a piece of a message, at least */
 	uint32_t segment;             /* bytes of one message of data */
 	struct net_comm *next, *prev; /* of the engine */
-	/* stall.c: what its requests looked like, since when; whether that was said */
+	/*
+	 * stall.c: what its requests looked like, since when; after how long the peer is asked for
+	 * a sign of life; whether it was said
+	 */
 	uint64_t mark;
-	int64_t marked_ms;
+	int64_t marked_ms, ask_ms;
 	bool stall_said;
 	int nrails;
 	bool failover; /* more than one rail */

@@ -4,19 +4,21 @@
 
 #include "comm.h"
 #include "clock.h"
+#include "cut.h"
 #include "log.h"
+#include "message.h"
 #include "p2p.h"
 #include "param.h"
 
 enum {
 	LOOK_MS = 200,
+	ASK_MS = 5000, /* of standing still, then twice as long each time */
 	REST = 100, /* times as long as a look takes pass until the next: there may be many comms */
 };
 
-static const struct net_req *requests(const struct net_comm *c)
+static struct net_req *requests(struct net_comm *c)
 {
-	return c->kind == NET_SEND ? ((const struct net_send *)c)->req
-				   : ((const struct net_recv *)c)->req;
+	return c->kind == NET_SEND ? ((struct net_send *)c)->req : ((struct net_recv *)c)->req;
 }
 
 /* A bit per request that may be open: of most comms there is none. */
@@ -54,7 +56,6 @@ static uint64_t mark_of(struct net_comm *c)
 		if (!req[i].in_use || !req[i].to_come)
 			continue;
 		mark = (mark ^ (i + 1)) * 0x100000001b3 + req[i].to_come;
-		mark = mark * 31 + req[i].busy;
 		if (c->kind == NET_RECV)
 			mark = mark * 31 + bytes_here((struct net_recv *)c, &req[i]);
 	}
@@ -68,16 +69,35 @@ static uint32_t turn_of(const struct net_comm *c)
 				   : ((const struct net_recv *)c)->next_seq;
 }
 
-static const struct net_req *any_open(const struct net_comm *c)
+static struct net_req *any_open(struct net_comm *c)
 {
-	const struct net_req *req = requests(c);
+	struct net_req *req = requests(c);
 
 	while (!req->in_use || !req->to_come)
 		req++;
 	return req;
 }
 
-static void report(const struct net_comm *c, int64_t ms)
+/*
+ * A peer that is gone fails what is sent to it, but who waits for it sends nothing. So a receive
+ * sends its lines once more, which the peer knows by their numbers, and a send an empty message.
+ * A send by writes has its data under way for as long as it is open.
+ */
+static void ask(struct net_comm *c)
+{
+	struct net_req *req = any_open(c);
+
+	if (c->kind == NET_RECV && !req->busy && !req->lost) {
+		req->lost = 1;
+		net_todo_add(req);
+	} else if (c->kind == NET_SEND && c->engine->mode != PROTO_WRITE) {
+		net_message_send(c, net_live_rail(c, 0),
+				 proto_note_pack(PROTO_LINES, c->peer_id, 0, 0), NULL, 0,
+				 (uintptr_t)req | WR_NOTE);
+	}
+}
+
+static void report(struct net_comm *c, int64_t ms)
 {
 	char here[NET_SIDE_TEXT], there[NET_SIDE_TEXT];
 	const struct net_req *req = any_open(c);
@@ -105,8 +125,13 @@ static bool look_at(struct net_comm *c, int64_t now, int64_t wait_ms)
 	if (mark != c->mark) {
 		c->mark = mark;
 		c->marked_ms = now;
+		c->ask_ms = ASK_MS;
 		c->stall_said = false;
 		return false;
+	}
+	if (mark && now - c->marked_ms >= c->ask_ms) {
+		c->ask_ms *= 2;
+		ask(c);
 	}
 	if (mark && wait_ms && !c->stall_said && now - c->marked_ms >= wait_ms) {
 		c->stall_said = true;

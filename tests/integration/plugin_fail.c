@@ -12,7 +12,7 @@
 #include "../lib/need.h"
 #include "../lib/twin.h"
 
-enum { SIZE = 10000, SOON_MS = 10000 };
+enum { SIZE = 10000, SOON_MS = 10000, SILENT_MS = 20000 };
 
 #define ABIS() cr_make_param_array(struct plug_abi, plug_abis, PLUG_ABIS)
 
@@ -471,6 +471,63 @@ Test(fail, receive_from_a_process_that_was_killed_fails_in_bounded_time)
 	plug_forget();
 	mem_unharmed(&to, 0);
 	mem_put(&to);
+	link_close(&l);
+	plug_close(&p);
+}
+
+/* Nothing is sent to it that could fail. */
+Test(fail, receive_that_waits_for_a_process_when_it_is_killed_fails_in_bounded_time)
+{
+	int64_t settled = now_ms() + 300;
+	struct mem to;
+	struct twin t;
+	struct plug p;
+	struct link l;
+	void *recv;
+
+	twin_start(&t, post_then_meet, NULL);
+	plug_open(&p, 0);
+	link_open_twin(&l, &p, &t);
+	mem_get(&to, &p, l.recv, SIZE, 0);
+	twin_meet(&t);
+	recv = plug_recv(&p, l.recv, to.at, SIZE, 0, to.mh);
+	while (now_ms() < settled)
+		cr_assert(not(plug_test(&p, recv, NULL)));
+	twin_kill(&t);
+	cr_assert(eq(int, plug_test_fails(&p, recv, SILENT_MS), NCCL_NET_REMOTE_ERROR));
+	cr_assert(eq(int, plug_warned(), 1));
+	plug_forget();
+	mem_unharmed(&to, 0);
+	mem_put(&to);
+	link_close(&l);
+	plug_close(&p);
+}
+
+/* The peer knows of the message and has not begun to read it. */
+Test(fail, send_that_waits_for_the_reads_of_a_process_when_it_is_killed_fails_in_bounded_time)
+{
+	int64_t settled = now_ms() + 300;
+	struct mem from;
+	struct twin t;
+	struct plug p;
+	struct link l;
+	void *send;
+
+	setenv("NCCL_EFA_PROTOCOL", "read", 1);
+	setenv("NCCL_EFA_EAGER_MAX", "0", 1);
+	twin_start(&t, post_then_meet, NULL);
+	plug_open(&p, 0);
+	link_open_twin(&l, &p, &t);
+	mem_get(&from, &p, l.send, SIZE, 0);
+	twin_meet(&t);
+	send = plug_send(&p, l.send, from.at, SIZE, 0, from.mh);
+	while (now_ms() < settled)
+		cr_assert(not(plug_test(&p, send, NULL)));
+	twin_kill(&t);
+	cr_assert(eq(int, plug_test_fails(&p, send, SILENT_MS), NCCL_NET_REMOTE_ERROR));
+	cr_assert(eq(int, plug_warned(), 1));
+	plug_forget();
+	mem_put(&from);
 	link_close(&l);
 	plug_close(&p);
 }
