@@ -132,6 +132,7 @@ Test(rails, small_messages_take_the_rails_in_turn)
 	struct counters before, w;
 	struct pipe p;
 
+	setenv("NCCL_EFA_EAGER_MAX", "0", 1);
 	use_rails(RAILS);
 	counters_apart();
 	pipe_open(&p, 0, BIG);
