@@ -40,6 +40,30 @@ static int capability(void)
 	return setting("FAKE_CUDA_CC", 90, 70, 120);
 }
 
+struct address {
+	unsigned domain, bus, device;
+};
+
+/* Function 0 of it. */
+static struct address address(int device)
+{
+	struct address a = {0, FIRST_BUS + (unsigned)device, 0};
+	const char *list = getenv("FAKE_CUDA_PCI"), *at = list;
+
+	if (!list)
+		return a;
+	for (int i = 0; i < device; i++) {
+		at += strcspn(at, ",");
+		at += *at == ',';
+	}
+	if (sscanf(at, "%x:%x:%x.0", &a.domain, &a.bus, &a.device) != 3) {
+		fprintf(stderr, "fake CUDA: FAKE_CUDA_PCI=%s: no address of GPU %d\n", list,
+			device);
+		exit(1);
+	}
+	return a;
+}
+
 int gpu_current(void)
 {
 	if (current < 0)
@@ -105,7 +129,9 @@ API cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 	prop->multiProcessorCount = 132;
 	prop->warpSize = 32;
 	prop->maxThreadsPerBlock = 1024;
-	prop->pciBusID = FIRST_BUS + device;
+	prop->pciDomainID = (int)address(device).domain;
+	prop->pciBusID = (int)address(device).bus;
+	prop->pciDeviceID = (int)address(device).device;
 	prop->unifiedAddressing = 1;
 	prop->canMapHostMemory = 1;
 	return cudaSuccess;
@@ -113,21 +139,27 @@ API cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
 
 API cudaError_t cudaDeviceGetPCIBusId(char *id, int size, int device)
 {
+	struct address a;
+
 	if (!exists(device))
 		return cudaErrorInvalidDevice;
-	snprintf(id, (size_t)size, "0000:%02X:00.0", FIRST_BUS + device);
+	a = address(device);
+	snprintf(id, (size_t)size, "%04X:%02X:%02X.0", a.domain, a.bus, a.device);
 	return cudaSuccess;
 }
 
 API cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *id)
 {
-	unsigned domain, bus, dev, fn;
+	for (int i = 0; i < gpu_count(); i++) {
+		char its[32];
 
-	if (sscanf(id, "%x:%x:%x.%x", &domain, &bus, &dev, &fn) != 4 || domain || dev || fn ||
-	    !exists((int)bus - FIRST_BUS))
-		return cudaErrorInvalidValue;
-	*device = (int)bus - FIRST_BUS;
-	return cudaSuccess;
+		cudaDeviceGetPCIBusId(its, sizeof(its), i);
+		if (strcasecmp(its, id) == 0) {
+			*device = i;
+			return cudaSuccess;
+		}
+	}
+	return cudaErrorInvalidValue;
 }
 
 /* NCCL goes through memory of the host between GPUs: each GPU's memory is its own. */

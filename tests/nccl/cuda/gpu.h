@@ -5,6 +5,7 @@
  * It has what NCCL and the plugin call. What it has not fails with words on stderr.
  *
  * FAKE_CUDA_DEVICES  GPUs, 1 to 8; 1
+ * FAKE_CUDA_PCI      their addresses, as 0000:53:00.0, with commas between them
  * FAKE_CUDA_CC       compute capability times 10; 90. Below 90 NCCL flushes what arrives.
  */
 #ifndef TESTS_NCCL_CUDA_GPU_H

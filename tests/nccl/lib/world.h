@@ -15,14 +15,15 @@
 enum {
 	WORLD_RANKS = 8,
 	WORLD_COMMS = 16,
+	WORLD_ENV = 24,
 	WORLD_LIMIT_MS = 120000, /* for all that ranks do; far more than any of it takes */
 };
 
 struct world {
 	int nranks;
-	int per_host;        /* GPUs and ranks of a host; 0: one */
-	const char *softefa; /* settings, or NULL */
-	const char *env[8];  /* of all ranks: NAME=VALUE */
+	int per_host;               /* GPUs and ranks of a host; 0: one */
+	const char *softefa;        /* settings, or NULL */
+	const char *env[WORLD_ENV]; /* of all ranks: NAME=VALUE */
 };
 
 struct rank {
