@@ -182,6 +182,9 @@ struct net_recv {
 	uint32_t eager_next;  /* all before it are here, and were looked at in turn */
 	uint32_t eager_limit; /* the first that the peer may not send yet */
 	struct net_early early[NET_EAGER_MOST]; /* by number */
+	bool doubtful;  /* a line failed: the peer may have sent all it had, and left */
+	int doubt_rail; /* which, and how: the first */
+	struct srd_wc doubt;
 	/* flush.c */
 	uint32_t touched;      /* a bit per rail that data came by since the last flush */
 	struct net_req *flush; /* NET_MAX_FLUSHES, or NULL: none yet; slot holds their rails */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cut.h"
+#include "message.h"
 #include "param.h"
 
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -364,6 +365,44 @@ void net_eager_copied(struct net_req *req, uint32_t i, int rail)
 }
 
 /* ---- end ---- */
+
+bool net_eager_doubt(struct net_req *req, int rail, const struct srd_wc *wc)
+{
+	struct net_recv *r = (struct net_recv *)req->comm;
+
+	if (r->c.kind != NET_RECV || !r->eager)
+		return false;
+	req->busy--;
+	if (!r->doubtful) {
+		r->doubt = *wc;
+		r->doubt_rail = rail;
+	}
+	r->doubtful = r->c.engine->doubtful = true;
+	r->c.engine->patience = 1;
+	return true;
+}
+
+static bool waits(const struct net_recv *r)
+{
+	for (uint32_t i = 0; i < r->nslots; i++)
+		if (r->slot[i].open)
+			return true;
+	return false;
+}
+
+void net_eager_resolve(struct net_engine *e)
+{
+	e->doubtful = false;
+	for (struct net_comm *c = e->comms; c; c = c->next) {
+		struct net_recv *r = (struct net_recv *)c;
+
+		if (c->kind != NET_RECV || !r->doubtful || !waits(r))
+			continue;
+		net_comm_fail(c, srd_wc_err(&r->doubt), "a clear-to-send", r->doubt_rail,
+			      &r->doubt);
+		net_message_over(c);
+	}
+}
 
 void net_eager_forget(struct net_recv *r, bool lost)
 {

@@ -481,7 +481,8 @@ static void request_completed(struct net_engine *e, int rail, const struct srd_w
 	else
 		e->rail[rail].data_free++;
 	if (unlikely(wc->status != IBV_WC_SUCCESS)) {
-		if (!net_failover(req, kind, which, rail, wc))
+		if (!net_failover(req, kind, which, rail, wc) &&
+		    !(kind == WR_LINES && net_eager_doubt(req, rail, wc)))
 			request_failed(c, kind, rail, wc); /* and is never done */
 	} else if (kind == WR_DATA) {
 		req->to_come--;
@@ -648,7 +649,9 @@ static __attribute__((noinline, cold)) void look_around(struct net_engine *e)
 {
 	if (net_stall_look(e))
 		net_event_look(e);
-	e->patience = e->todo ? 1 : NET_STALL_TESTS;
+	if (e->doubtful && net_engine_idle(e))
+		net_eager_resolve(e);
+	e->patience = e->todo || e->doubtful ? 1 : NET_STALL_TESTS;
 }
 
 int net_test_now(struct net_req *req, int *done, int *sizes)

@@ -526,6 +526,73 @@ ParameterizedTest(struct way *w, eager, messages_are_received_though_their_sende
 	plug_close(&n.pipe.plug);
 }
 
+/* ---- a peer that has sent all it had, and is gone ---- */
+
+enum { LAST = 16 };
+
+static void send_and_leave(struct twin *t, void *arg)
+{
+	struct link l;
+	struct mem m;
+	struct plug p;
+
+	(void)arg;
+	plug_open(&p, 0);
+	link_open_twin(&l, &p, t);
+	mem_get(&m, &p, l.send, SMALL, 0);
+	twin_meet(t); /* receives are posted */
+	for (uint32_t i = 0; i < MOST + LAST; i++) {
+		if (i == MOST)
+			twin_meet(t); /* from here on they are not */
+		bytes_fill(m.at, SMALL, i);
+		plug_wait(&p, plug_send(&p, l.send, m.at, SMALL, 0, m.mh));
+	}
+	mem_put(&m);
+	link_close(&l);
+	plug_close(&p);
+}
+
+ParameterizedTestParameters(eager, messages_are_received_though_their_sender_is_gone)
+{
+	return WAYS();
+}
+
+ParameterizedTest(struct way *w, eager, messages_are_received_though_their_sender_is_gone)
+{
+	void *recv[MOST];
+	struct twin t;
+	struct plug p;
+	struct link l;
+	struct mem m;
+
+	use(w);
+	twin_start(&t, send_and_leave, NULL);
+	plug_open(&p, 0);
+	link_open_twin(&l, &p, &t);
+	mem_get(&m, &p, l.recv, MOST * SMALL, 0);
+	for (int i = 0; i < MOST; i++)
+		recv[i] = plug_recv(&p, l.recv, m.at + i * SMALL, SMALL, 0, m.mh);
+	twin_meet(&t);
+	for (int i = 0; i < MOST; i++)
+		cr_assert(eq(int, plug_wait(&p, recv[i]), SMALL));
+	twin_meet(&t);
+	twin_end(&t);
+	for (uint32_t i = 0; i < LAST; i++) {
+		memset(m.at, MARK, SMALL);
+		recv[0] = plug_recv(&p, l.recv, m.at, SMALL, 0, m.mh);
+		cr_assert(eq(int, plug_wait(&p, recv[0]), SMALL));
+		cr_assert(lt(long, bytes_differ(m.at, SMALL, MOST + i), 0));
+		nap_ms(5); /* for the line to fail */
+	}
+	cr_assert(eq(int, plug_warned(), 0), "%s", plug_warning());
+	recv[0] = plug_recv(&p, l.recv, m.at, SMALL, 0, m.mh);
+	cr_assert(eq(int, plug_test_fails(&p, recv[0], 20000), NCCL_NET_REMOTE_ERROR));
+	plug_forget();
+	mem_put(&m);
+	link_close(&l);
+	plug_close(&p);
+}
+
 ParameterizedTestParameters(eager, receivers_that_close_with_messages_there_leave_room_for_others)
 {
 	return WAYS();
