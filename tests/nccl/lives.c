@@ -192,6 +192,26 @@ Test(lives, of_ranks_whose_peer_is_killed_go_on, .timeout = 280)
 	cr_assert(world_said(0, "WARN NET/EFA") || world_said(1, "WARN NET/EFA"));
 }
 
+static void outlive_in_traffic(struct rank *self)
+{
+	self->comm = rank_comm(self, 0);
+	check(self, self->comm);
+	atomic_fetch_add(world_step, 1);
+	work_until_heard(self);
+}
+
+/* Whatever they wait for then: nothing may be under way to it. */
+Test(lives, of_ranks_whose_peer_is_killed_in_traffic_go_on, .timeout = 280)
+{
+	world_start(&(struct world){.nranks = 3}, outlive_in_traffic);
+	kids_await(world_step, READY);
+	kids_nap_us(300000);
+	world_kill(2);
+	world_join(0);
+	world_join(1);
+	cr_assert(world_said(0, "WARN NET/EFA") || world_said(1, "WARN NET/EFA"));
+}
+
 static void lose_the_network(struct rank *self)
 {
 	self->comm = rank_comm(self, 0);
