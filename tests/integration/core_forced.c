@@ -89,7 +89,7 @@ Test(forced, device_that_dies_is_15_and_then_13)
 	struct srd_wc wc;
 	struct loop l;
 
-	plug_softefa("timeout_ms=50,fault=dead ms=400");
+	plug_softefa("timeout_ms=50,fault=dead ms=2000");
 	loop_init(&l, &(struct loop_attr){.need = SRD_CAP_RDMA_READ});
 	wr = loop_wr(&l, IBV_WR_RDMA_READ, 0, LEN, LOOP_B);
 	wc = loop_run(&l, &wr);
