@@ -18,7 +18,7 @@
 
 enum { SIZE = 3000, BEFORE = 1000, MESSAGES = 3000 };
 
-TestSuite(wrap, .timeout = 60);
+TestSuite(wrap, .timeout = 240);
 
 static uint8_t from[SIZE], to[SIZE];
 
@@ -148,7 +148,7 @@ ParameterizedTest(struct mode *m, wrap, messages_ahead_are_told_apart_when_their
  * More than 2^17, the number of comms, and 2^16, that of the doorbells; between messages that go
  * ahead (public report 48).
  */
-Test(wrap, hundred_and_forty_thousand_messages, .timeout = 240)
+Test(wrap, hundred_and_forty_thousand_messages)
 {
 	struct ends e;
 	uint32_t ahead;
