@@ -326,6 +326,18 @@ Test(softefa_control, file_that_is_too_long_is_void)
 	end();
 }
 
+/* In one step: nobody sees that there is none. From before on it is listened to. */
+static void folder_takes_its_place(void)
+{
+	char fresh[sizeof(path) + 4];
+
+	snprintf(fresh, sizeof(fresh), "%s.new", path);
+	cr_assert(zero(int, mkdir(fresh, 0700)));
+	listen();
+	cr_assert(zero(int, renameat2(AT_FDCWD, fresh, AT_FDCWD, path, RENAME_EXCHANGE)));
+	unlink(fresh);
+}
+
 /* Neither waits for a writer nor spins. */
 Test(softefa_control, folder_or_fifo_is_no_control_file)
 {
@@ -334,9 +346,7 @@ Test(softefa_control, folder_or_fifo_is_no_control_file)
 
 	begin("status 8");
 	duo_init(&d, &(struct node_attr){0});
-	unlink(path);
-	cr_assert(zero(int, mkdir(path, 0700)));
-	listen();
+	folder_takes_its_place();
 	command(&d);
 	said = heard();
 	cr_assert(eq(uint, count(said, "Is a directory"), 1), "%s", said);
