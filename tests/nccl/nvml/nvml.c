@@ -26,6 +26,10 @@ API int nvmlDeviceGetCount_v2(unsigned *count);
 API int nvmlDeviceGetHandleByIndex(unsigned index, handle *device);
 API int nvmlDeviceGetHandleByPciBusId(const char *id, handle *device);
 API int nvmlDeviceGetIndex(handle device, unsigned *index);
+API int nvmlDeviceGetPciInfo_v3(handle device, void *pci);
+API int nvmlDeviceGetPciInfoExt(handle device, void *pci);
+API int nvmlDeviceGetCurrPcieLinkGeneration(handle device, unsigned *generation);
+API int nvmlDeviceGetCurrPcieLinkWidth(handle device, unsigned *width);
 API int nvmlDeviceGetCudaComputeCapability(handle device, int *major, int *minor);
 API int nvmlDeviceGetNvLinkState(handle device, unsigned link, int *active);
 API int nvmlDeviceGetNvLinkRemotePciInfo(handle device, unsigned link, void *pci);
@@ -76,6 +80,29 @@ int nvmlDeviceGetIndex(handle device, unsigned *index)
 {
 	*index = (unsigned)number(device);
 	return SUCCESS;
+}
+
+/* NCCL asks from 2.30 on, where sysfs has no such device, and goes on without an answer. */
+int nvmlDeviceGetPciInfo_v3(handle device, void *pci)
+{
+	(void)device;
+	(void)pci;
+	return NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetPciInfoExt(handle device, void *pci)
+{
+	return nvmlDeviceGetPciInfo_v3(device, pci);
+}
+
+int nvmlDeviceGetCurrPcieLinkGeneration(handle device, unsigned *generation)
+{
+	return nvmlDeviceGetPciInfo_v3(device, generation);
+}
+
+int nvmlDeviceGetCurrPcieLinkWidth(handle device, unsigned *width)
+{
+	return nvmlDeviceGetPciInfo_v3(device, width);
 }
 
 int nvmlDeviceGetCudaComputeCapability(handle device, int *major, int *minor)
