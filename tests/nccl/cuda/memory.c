@@ -255,6 +255,9 @@ API CUresult cuPointerGetAttribute(void *value, CUpointer_attribute which, CUdev
 	if (!range_find(ptr, &r))
 		return CUDA_ERROR_INVALID_VALUE;
 	switch (which) {
+	case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+		*(CUmemorytype *)value = r.host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+		return CUDA_SUCCESS;
 	case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
 		*(int *)value = r.device;
 		return CUDA_SUCCESS;
