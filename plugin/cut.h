@@ -82,25 +82,21 @@ static inline bool net_cut_next(const struct net_comm *c, struct net_cut *cut)
 	return true;
 }
 
-static inline void net_count_request(struct net_engine *e, int rail, uint32_t bytes)
+/* Post a request for @bytes of a message, with the credit that there is for it on @rail. */
+static inline int net_data_post(struct net_comm *c, int rail, const struct srd_wr *wr,
+				uint32_t bytes)
 {
-	net_count(&e->counts.rail_requests[rail], 1);
-	net_count(&e->counts.rail_bytes[rail], bytes);
-}
-
-/* Post a request for this piece, with the credit that there is for it. */
-static inline int net_cut_post(struct net_comm *c, const struct net_cut *cut,
-			       const struct srd_wr *wr)
-{
-	struct net_rail *rail = &c->engine->rail[cut->rail];
-	int rc = srd_post(&rail->data, wr, 1);
+	struct net_engine *e = c->engine;
+	int rc = srd_post(&e->rail[rail].data, wr, 1);
 
 	if (__builtin_expect(rc, 0))
 		return rc == -EAGAIN ? -EIO : rc; /* the credits say that there is room */
-	rail->data_free--;
+	e->rail[rail].data_free--;
 	c->under_way++;
-	if (__builtin_expect(c->engine->counting, 0))
-		net_count_request(c->engine, cut->rail, cut->len);
+	if (__builtin_expect(e->counting, 0)) {
+		net_count(&e->counts.rail_requests[rail], 1);
+		net_count(&e->counts.rail_bytes[rail], bytes);
+	}
 	return 0;
 }
 

@@ -53,7 +53,6 @@ static struct proto_eager *head_of(const struct net_send *s, const struct net_re
 
 static int post(struct net_send *s, const struct net_req *req, int rail)
 {
-	struct net_engine *e = s->c.engine;
 	struct srd_wr wr = {
 		.wr_id = (uintptr_t)req | WR_DATA,
 		.to = &s->eager_to[rail],
@@ -63,20 +62,12 @@ static int post(struct net_send *s, const struct net_req *req, int rail)
 		.op = IBV_WR_SEND_WITH_IMM,
 		.nsge = 1,
 	};
-	int rc;
 
 	if (req->bytes) {
 		wr.sge[1] = (struct ibv_sge){(uintptr_t)req->data, req->bytes, req->mr->lkey[rail]};
 		wr.nsge = 2;
 	}
-	rc = srd_post(&e->rail[rail].data, &wr, 1);
-	if (unlikely(rc))
-		return rc == -EAGAIN ? -EIO : rc; /* the credits say that there is room */
-	e->rail[rail].data_free--;
-	s->c.under_way++;
-	if (unlikely(e->counting))
-		net_count_request(e, rail, req->bytes);
-	return 0;
+	return net_data_post(&s->c, rail, &wr, req->bytes);
 }
 
 int net_eager_send(struct net_send *s, struct net_req *req, const void *data, uint32_t size,

@@ -144,7 +144,7 @@ static bool start_reads(struct net_recv *r, struct net_req *req, uint32_t i, str
 		wr.sge[0].lkey = slot->mr->lkey[cut.rail];
 		wr.raddr = note->addr + cut.off;
 		wr.rkey = note->rkey[cut.rail];
-		rc = net_cut_post(&r->c, &cut, &wr);
+		rc = net_data_post(&r->c, cut.rail, &wr, cut.len);
 		if (unlikely(rc))
 			net_comm_fail(&r->c, rc, "post of a read", cut.rail, NULL);
 	} while (!rc && net_cut_next(&r->c, &cut));

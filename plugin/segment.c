@@ -90,7 +90,6 @@ static int post_segment(struct net_send *s, struct net_req *req, uint32_t k, int
 		.op = IBV_WR_SEND_WITH_IMM,
 		.nsge = 1,
 	};
-	int rc;
 
 	if (len) {
 		wr.sge[1].addr = (uintptr_t)req->data + off;
@@ -98,14 +97,7 @@ static int post_segment(struct net_send *s, struct net_req *req, uint32_t k, int
 		wr.sge[1].lkey = req->mr->lkey[rail];
 		wr.nsge = 2;
 	}
-	rc = srd_post(&e->rail[rail].data, &wr, 1);
-	if (unlikely(rc))
-		return rc == -EAGAIN ? -EIO : rc; /* the credits say that there is room */
-	e->rail[rail].data_free--;
-	s->c.under_way++;
-	if (unlikely(e->counting))
-		net_count_request(e, rail, len);
-	return 0;
+	return net_data_post(&s->c, rail, &wr, len);
 }
 
 /* -EAGAIN: no room on the rail whose turn it is. */

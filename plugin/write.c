@@ -71,7 +71,7 @@ post_piece(struct net_send *s, struct net_req *req, uint32_t i, const struct pro
 	} else {
 		aim_at_scratch(s, wr, cut->rail);
 	}
-	rc = net_cut_post(&s->c, cut, wr);
+	rc = net_data_post(&s->c, cut->rail, wr, cut->len);
 	if (likely(rc == 0))
 		req->to_come++;
 	return rc;
