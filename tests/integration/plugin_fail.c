@@ -397,137 +397,129 @@ static void post_then_meet(struct twin *t, void *arg)
 	twin_meet(t);
 }
 
-Test(fail, send_to_a_process_that_was_killed_fails_in_bounded_time)
-{
-	struct mem from;
+/* Comms with such a process, and memory at this end of one of them. */
+struct widow {
 	struct twin t;
 	struct plug p;
 	struct link l;
-	void *send;
+	struct mem m;
+};
 
-	twin_start(&t, post_then_meet, NULL);
-	plug_open(&p, 0);
-	link_open_twin(&l, &p, &t);
-	mem_get(&from, &p, l.send, SIZE, 0);
-	twin_meet(&t);
-	twin_kill(&t);
-	send = plug_send(&p, l.send, from.at, SIZE, 0, from.mh);
-	cr_assert(eq(int, plug_test_fails(&p, send, SOON_MS), NCCL_NET_REMOTE_ERROR));
-	cr_assert(eq(int, isend_result(&l, &from), NCCL_NET_REMOTE_ERROR));
+static void widow_open(struct widow *w, bool sends)
+{
+	twin_start(&w->t, post_then_meet, NULL);
+	plug_open(&w->p, 0);
+	link_open_twin(&w->l, &w->p, &w->t);
+	mem_get(&w->m, &w->p, sends ? w->l.send : w->l.recv, SIZE, 0);
+	twin_meet(&w->t);
+}
+
+static void *widow_send(struct widow *w)
+{
+	return plug_send(&w->p, w->l.send, w->m.at, SIZE, 0, w->m.mh);
+}
+
+static void *widow_recv(struct widow *w)
+{
+	return plug_recv(&w->p, w->l.recv, w->m.at, SIZE, 0, w->m.mh);
+}
+
+/* All that is to be done for @request was done, and it waits for the peer. */
+static void settle(struct widow *w, void *request)
+{
+	int64_t end = now_ms() + 300;
+
+	while (now_ms() < end)
+		cr_assert(not(plug_test(&w->p, request, NULL)));
+}
+
+static void fails(struct widow *w, void *request, int within_ms)
+{
+	cr_assert(eq(int, plug_test_fails(&w->p, request, within_ms), NCCL_NET_REMOTE_ERROR));
+}
+
+static void widow_close(struct widow *w)
+{
 	cr_assert(eq(int, plug_warned(), 1));
 	plug_forget();
-	mem_put(&from);
-	link_close(&l);
-	plug_close(&p);
+	mem_put(&w->m);
+	link_close(&w->l);
+	plug_close(&w->p);
+}
+
+Test(fail, send_to_a_process_that_was_killed_fails_in_bounded_time)
+{
+	struct widow w;
+
+	widow_open(&w, true);
+	twin_kill(&w.t);
+	fails(&w, widow_send(&w), SOON_MS);
+	cr_assert(eq(int, isend_result(&w.l, &w.m), NCCL_NET_REMOTE_ERROR));
+	widow_close(&w);
 }
 
 /* The peer stands still, so that its end is noticed only after the comm was closed. */
 Test(fail, failure_after_close_is_no_news)
 {
-	struct mem from;
-	struct twin t;
-	struct plug p;
-	struct link l, own;
+	struct widow w;
+	struct link own;
 
-	twin_start(&t, post_then_meet, NULL);
-	plug_open(&p, 0);
-	link_open_twin(&l, &p, &t);
-	link_open(&own, &p, 0, 0);
-	mem_get(&from, &p, l.send, SIZE, 0);
-	twin_meet(&t);
-	twin_stop(&t);
+	widow_open(&w, true);
+	link_open(&own, &w.p, 0, 0);
+	twin_stop(&w.t);
 	for (int i = 0; i < 4; i++)
-		plug_send(&p, l.send, from.at, SIZE, 0, from.mh);
+		widow_send(&w);
 	nap_ms(50); /* they leave, so that nothing fails here */
-	mem_put(&from);
-	link_close(&l);
-	twin_kill(&t);
+	mem_put(&w.m);
+	link_close(&w.l);
+	twin_kill(&w.t);
 	for (uint32_t i = 0; i < 20; i++) {
 		nap_ms(10);
 		link_message(&own, 100, i);
 	}
 	link_close(&own);
-	plug_close(&p); /* without a warning */
+	plug_close(&w.p); /* without a warning */
 }
 
 Test(fail, receive_from_a_process_that_was_killed_fails_in_bounded_time)
 {
-	struct mem to;
-	struct twin t;
-	struct plug p;
-	struct link l;
-	void *recv;
+	struct widow w;
 
-	twin_start(&t, post_then_meet, NULL);
-	plug_open(&p, 0);
-	link_open_twin(&l, &p, &t);
-	mem_get(&to, &p, l.recv, SIZE, 0);
-	twin_meet(&t);
-	twin_kill(&t);
-	recv = plug_recv(&p, l.recv, to.at, SIZE, 0, to.mh);
-	cr_assert(eq(int, plug_test_fails(&p, recv, SOON_MS), NCCL_NET_REMOTE_ERROR));
-	cr_assert(eq(int, irecv_result(&l, &to), NCCL_NET_REMOTE_ERROR));
-	cr_assert(eq(int, plug_warned(), 1));
-	plug_forget();
-	mem_unharmed(&to, 0);
-	mem_put(&to);
-	link_close(&l);
-	plug_close(&p);
+	widow_open(&w, false);
+	twin_kill(&w.t);
+	fails(&w, widow_recv(&w), SOON_MS);
+	cr_assert(eq(int, irecv_result(&w.l, &w.m), NCCL_NET_REMOTE_ERROR));
+	mem_unharmed(&w.m, 0);
+	widow_close(&w);
 }
 
 /* Nothing is sent to it that could fail. */
 Test(fail, receive_that_waits_for_a_process_when_it_is_killed_fails_in_bounded_time)
 {
-	int64_t settled = now_ms() + 300;
-	struct mem to;
-	struct twin t;
-	struct plug p;
-	struct link l;
+	struct widow w;
 	void *recv;
 
-	twin_start(&t, post_then_meet, NULL);
-	plug_open(&p, 0);
-	link_open_twin(&l, &p, &t);
-	mem_get(&to, &p, l.recv, SIZE, 0);
-	twin_meet(&t);
-	recv = plug_recv(&p, l.recv, to.at, SIZE, 0, to.mh);
-	while (now_ms() < settled)
-		cr_assert(not(plug_test(&p, recv, NULL)));
-	twin_kill(&t);
-	cr_assert(eq(int, plug_test_fails(&p, recv, SILENT_MS), NCCL_NET_REMOTE_ERROR));
-	cr_assert(eq(int, plug_warned(), 1));
-	plug_forget();
-	mem_unharmed(&to, 0);
-	mem_put(&to);
-	link_close(&l);
-	plug_close(&p);
+	widow_open(&w, false);
+	recv = widow_recv(&w);
+	settle(&w, recv);
+	twin_kill(&w.t);
+	fails(&w, recv, SILENT_MS);
+	mem_unharmed(&w.m, 0);
+	widow_close(&w);
 }
 
 /* The peer knows of the message and has not begun to read it. */
 Test(fail, send_that_waits_for_the_reads_of_a_process_when_it_is_killed_fails_in_bounded_time)
 {
-	int64_t settled = now_ms() + 300;
-	struct mem from;
-	struct twin t;
-	struct plug p;
-	struct link l;
+	struct widow w;
 	void *send;
 
 	setenv("NCCL_EFA_PROTOCOL", "read", 1);
 	setenv("NCCL_EFA_EAGER_MAX", "0", 1);
-	twin_start(&t, post_then_meet, NULL);
-	plug_open(&p, 0);
-	link_open_twin(&l, &p, &t);
-	mem_get(&from, &p, l.send, SIZE, 0);
-	twin_meet(&t);
-	send = plug_send(&p, l.send, from.at, SIZE, 0, from.mh);
-	while (now_ms() < settled)
-		cr_assert(not(plug_test(&p, send, NULL)));
-	twin_kill(&t);
-	cr_assert(eq(int, plug_test_fails(&p, send, SILENT_MS), NCCL_NET_REMOTE_ERROR));
-	cr_assert(eq(int, plug_warned(), 1));
-	plug_forget();
-	mem_put(&from);
-	link_close(&l);
-	plug_close(&p);
+	widow_open(&w, true);
+	send = widow_send(&w);
+	settle(&w, send);
+	twin_kill(&w.t);
+	fails(&w, send, SILENT_MS);
+	widow_close(&w);
 }
