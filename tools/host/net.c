@@ -132,3 +132,16 @@ void host_net_close(struct host_net *net)
 	free(net->path);
 	memset(net, 0, sizeof(*net));
 }
+
+struct nccl_net_attr host_net_attr(int flows)
+{
+	const struct nccl_net_comm_attr one = {1, 1, flows, 1};
+
+	return (struct nccl_net_attr){
+		.send = one,
+		.recv = one,
+		.op = (uint32_t)NCCL_NET_ATTR_NONE,
+		.algo = (uint32_t)NCCL_NET_ATTR_NONE,
+		.proto = (uint32_t)NCCL_NET_ATTR_NONE,
+	};
+}

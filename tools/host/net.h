@@ -124,6 +124,9 @@ void host_net_close(struct host_net *net);
 /* The versions that @path exports, as a mask of 1 << version. 0: none, or it cannot be loaded. */
 unsigned host_net_versions(const char *path);
 
+/* What NCCL says of a connection before each attempt, one of @flows at a time to its peer. */
+struct nccl_net_attr host_net_attr(int flows);
+
 /* Fill name, raw and all calls from @table, a struct nccl_net_vN with N = net->abi. */
 void host_net_adapt(struct host_net *net, const void *table);
 

@@ -15,6 +15,7 @@
 
 #include "boot_tcp.h"
 #include "log.h"
+#include "signals.h"
 
 static const uint64_t second_ns = 1000000000;
 static const uint64_t grace_ns = 500 * 1000 * 1000; /* for ranks to leave a run called off */
@@ -321,18 +322,6 @@ static int boot_init(struct supervisor *sup)
 	return 0;
 }
 
-static void signals_block(struct supervisor *sup)
-{
-	signal(SIGCHLD, SIG_DFL); /* inherited as ignored, it would make wait lose the status */
-	sigemptyset(&sup->mask);
-	sigaddset(&sup->mask, SIGCHLD);
-	sigaddset(&sup->mask, SIGINT);
-	sigaddset(&sup->mask, SIGTERM);
-	sigaddset(&sup->mask, SIGHUP);
-	sigprocmask(SIG_BLOCK, &sup->mask, &sup->old_mask);
-	sup->sigfd = signalfd(-1, &sup->mask, SFD_NONBLOCK | SFD_CLOEXEC);
-}
-
 static void run_here(struct supervisor *sup)
 {
 	spawn(sup);
@@ -353,7 +342,8 @@ int host_run(const struct host_run *run)
 
 	if (boot_init(&sup))
 		return HOST_USAGE;
-	signals_block(&sup);
+	host_signals_block(&sup.mask, &sup.old_mask);
+	sup.sigfd = signalfd(-1, &sup.mask, SFD_NONBLOCK | SFD_CLOEXEC);
 	if (sup.hosts)
 		run_hosts(&sup);
 	else

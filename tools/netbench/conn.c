@@ -117,14 +117,7 @@ int nb_conns_swap_handles(struct nb *nb)
 
 int nb_conn_hint(struct nb *nb, const struct nb_conn *c, enum host_actor actor)
 {
-	struct nccl_net_comm_attr one = {1, 1, (int32_t)nb->opt->channels, 1};
-	struct nccl_net_attr attr = {
-		.send = one,
-		.recv = one,
-		.op = (uint32_t)NCCL_NET_ATTR_NONE,
-		.algo = (uint32_t)NCCL_NET_ATTR_NONE,
-		.proto = (uint32_t)NCCL_NET_ATTR_NONE,
-	};
+	struct nccl_net_attr attr = host_net_attr((int)nb->opt->channels);
 	enum nccl_net_result rc;
 
 	if (!nb->net.set_net_attr)

@@ -20,17 +20,9 @@ static void enter(struct check_ctx *ctx, const char *call)
 	host_entering(ctx->self, HOST_SERVICE, call);
 }
 
-/* What NCCL says of a connection before each attempt. */
 static void hint(struct check_ctx *ctx)
 {
-	struct nccl_net_comm_attr one = {1, 1, 1, 1};
-	struct nccl_net_attr attr = {
-		.send = one,
-		.recv = one,
-		.op = (uint32_t)NCCL_NET_ATTR_NONE,
-		.algo = (uint32_t)NCCL_NET_ATTR_NONE,
-		.proto = (uint32_t)NCCL_NET_ATTR_NONE,
-	};
+	struct nccl_net_attr attr = host_net_attr(1);
 
 	if (!ctx->net->set_net_attr)
 		return;

@@ -443,9 +443,8 @@ const struct check load_checks[] = {
 		.id = "C05",
 		.group = "load",
 		.title = "without a device init succeeds, there are 0, and nothing is left behind",
-		.rule = "src/plugin/net.cc: a plugin without devices is skipped; releases 2.28.3 "
-			"to "
-			"2.29.3 crash where init fails",
+		.rule = "src/plugin/net.cc: a plugin without devices is skipped; releases "
+			"2.28.3 to 2.29.3 crash where init fails",
 		.run = no_device,
 		.flags = CHECK_BARE,
 	},

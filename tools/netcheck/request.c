@@ -174,9 +174,8 @@ const struct check request_checks[] = {
 	{
 		.id = "C51",
 		.group = "data",
-		.title = "test writes *done always, the sizes of the receive and no more, none for "
-			 "a "
-			 "send with NULL",
+		.title = "test writes *done always, the sizes of the receive and no more, "
+			 "none for a send with NULL",
 		.rule = "src/transport/net.cc: done is not initialised, sizes has an element per "
 			"part",
 		.run = done_written,

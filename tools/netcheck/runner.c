@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "host/log.h"
+#include "host/signals.h"
 #include "rank.h"
 
 static const uint64_t second_ns = 1000000000;
@@ -306,24 +307,13 @@ static int step(struct runner *run, struct nk_result *results, int n, int *next)
 	return running;
 }
 
-static void signals_block(struct runner *run)
-{
-	signal(SIGCHLD, SIG_DFL); /* inherited as ignored, it would make wait lose the status */
-	sigemptyset(&run->mask);
-	sigaddset(&run->mask, SIGCHLD);
-	sigaddset(&run->mask, SIGINT);
-	sigaddset(&run->mask, SIGTERM);
-	sigaddset(&run->mask, SIGHUP);
-	sigprocmask(SIG_BLOCK, &run->mask, &run->old_mask);
-}
-
 int nk_run(const struct nk_options *opt, struct nk_result *results, int n,
 	   void (*done)(const struct nk_result *result))
 {
 	struct runner run = {.opt = opt};
 	int next = 0, said = 0;
 
-	signals_block(&run);
+	host_signals_block(&run.mask, &run.old_mask);
 	for (;;) {
 		int running = step(&run, results, n, &next);
 
