@@ -130,6 +130,7 @@ int se_qp_create(struct se_ctx *ctx, const struct se_qp_attr *attr, struct se_qp
 	qp->type = attr->type;
 	qp->unsolicited = attr->unsolicited;
 	qp->req_id_64 = attr->req_id_64;
+	qp->sl = attr->sl;
 	qp->cap = attr->cap;
 	qp->rnr_retry = 7;
 	se_list_init(&qp->rq.parked);

@@ -34,6 +34,7 @@ struct se_qp_attr {
 	uint32_t sq_bytes, rq_bytes;
 	bool unsolicited;
 	bool req_id_64;
+	uint8_t sl;               /* service level; 0: bulk */
 	uint64_t user;            /* what events say */
 	struct se_channel *async; /* NULL: the context's */
 };
@@ -71,6 +72,7 @@ struct se_qp {
 	bool unsolicited, req_id_64;
 	bool failed;       /* by its own fault: to be flushed in the next round */
 	uint8_t rnr_retry; /* 7: for ever */
+	uint8_t sl;        /* changes nothing here but what is counted */
 	uint32_t qkey, sq_psn;
 	struct se_qp_cap cap;
 	struct se_doorbell db; /* SQ at +0, RQ at +SE_RQ_DB */

@@ -49,6 +49,8 @@ static void print_device(unsigned dev, const uint64_t *n)
 {
 	printf("efa_%u\n", dev);
 	print_ops("requests", n + SE_STAT_REQUESTS);
+	if (any(n + SE_STAT_LOW_LATENCY, SE_STAT_OPS))
+		print_ops("low latency", n + SE_STAT_LOW_LATENCY);
 	print_ops("bytes", n + SE_STAT_BYTES);
 	print_status("completions", n + SE_STAT_COMPLETIONS);
 	print_status("receives", n + SE_STAT_RECEIVES);
@@ -105,6 +107,7 @@ static void json_device(unsigned dev, const uint64_t *n)
 {
 	printf("{\"device\":\"efa_%u\",", dev);
 	json_ops("requests", n + SE_STAT_REQUESTS);
+	json_ops("low_latency", n + SE_STAT_LOW_LATENCY);
 	json_ops("bytes", n + SE_STAT_BYTES);
 	json_status("completions", n + SE_STAT_COMPLETIONS);
 	json_status("receives", n + SE_STAT_RECEIVES);

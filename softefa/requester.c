@@ -105,6 +105,8 @@ static void start(struct se_qp *qp, const struct se_wqe *w)
 	const struct se_known *peer;
 
 	se_stat_add(tx->msg.src_dev, SE_STAT_REQUESTS + tx->msg.op % SE_STAT_OPS, 1);
+	if (qp->sl)
+		se_stat_add(tx->msg.src_dev, SE_STAT_LOW_LATENCY + tx->msg.op % SE_STAT_OPS, 1);
 	se_async_inject(qp, se_fault_event(tx->msg.src_dev, qp->qpn, tx->msg.op));
 	if (qp->state == SE_ERR)
 		st = SE_FLUSHED;

@@ -19,7 +19,8 @@
 /* The first of each array; + operation or + status. */
 enum se_stat {
 	SE_STAT_REQUESTS,                                       /* work requests fetched */
-	SE_STAT_BYTES = SE_STAT_REQUESTS + SE_STAT_OPS,         /* moved by those that succeeded */
+	SE_STAT_LOW_LATENCY = SE_STAT_REQUESTS + SE_STAT_OPS,   /* of queue pairs with a level */
+	SE_STAT_BYTES = SE_STAT_LOW_LATENCY + SE_STAT_OPS,      /* moved by those that succeeded */
 	SE_STAT_COMPLETIONS = SE_STAT_BYTES + SE_STAT_OPS,      /* of requests */
 	SE_STAT_RECEIVES = SE_STAT_COMPLETIONS + SE_STAT_CODES, /* completions of receives */
 	SE_STAT_RECEIVED = SE_STAT_RECEIVES + SE_STAT_CODES,    /* bytes in those that succeeded */

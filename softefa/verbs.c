@@ -301,6 +301,7 @@ static int qp_args(struct se_cmd *c, struct se_qp_attr *a)
 	a->rq_bytes = in.rq_ring_size;
 	a->unsolicited = in.flags & SE_QP_UNSOLICITED;
 	a->req_id_64 = in.flags & SE_QP_REQ_ID_64;
+	a->sl = in.sl;
 	return qp_type(type, &in, &a->type);
 }
 

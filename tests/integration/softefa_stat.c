@@ -73,10 +73,27 @@ Test(softefa_stat, requests_and_bytes_are_counted_by_operation)
 	cr_assert(zero(int, run(&d, RAW_READ, 1 << 20)));
 	stat_json();
 	SAYS(0, "\"requests\":{\"send\":3,\"read\":1,\"write\":2,\"other\":0}");
+	SAYS(0, "\"low_latency\":{\"send\":0,\"read\":0,\"write\":0,\"other\":0}");
 	SAYS(0, "\"bytes\":{\"send\":300,\"read\":1048576,\"write\":10000,\"other\":0}");
 	SAYS(0, "\"completions\":{\"0\":6}");
 	SAYS(0, "\"receives\":{\"0\":3}");
 	SAYS(0, "\"received_bytes\":300,\"rnr\":0,\"duplicates\":0,\"reorders\":0,\"faults\":0}");
+	duo_fini(&d);
+}
+
+Test(softefa_stat, requests_with_a_service_level_are_counted_once_more)
+{
+	struct duo d;
+
+	init(&d, NULL, &(struct node_attr){.sl = 8});
+	for (unsigned i = 0; i < 2; i++)
+		cr_assert(zero(int, run(&d, RAW_WRITE, 5000)));
+	cr_assert(zero(int, run(&d, RAW_READ, LEN)));
+	stat_json();
+	SAYS(0, "\"requests\":{\"send\":0,\"read\":1,\"write\":2,\"other\":0}");
+	SAYS(0, "\"low_latency\":{\"send\":0,\"read\":1,\"write\":2,\"other\":0}");
+	cmd_run(&cmd, 20, "$B/softefa stat");
+	cr_assert(cmd_says(&cmd, "low latency   read 1  write 2\n"), "%s", cmd.out);
 	duo_fini(&d);
 }
 

@@ -55,6 +55,7 @@ void counters_get(struct counters *c, const char *op)
 		snprintf(dev, sizeof(dev), "\"device\":\"efa_%d\"", i);
 		at = strstr(out, dev);
 		c->n[i] = at ? number(at, "\"requests\"", op) : 0;
+		c->urgent[i] = at ? number(at, "\"low_latency\"", op) : 0;
 		c->bytes[i] = at ? number(at, "\"bytes\"", op) : 0;
 	}
 }
@@ -64,6 +65,7 @@ void counters_since(struct counters *c, const char *op, const struct counters *b
 	counters_get(c, op);
 	for (int i = 0; i < COUNTERS_DEVS; i++) {
 		c->n[i] -= before->n[i];
+		c->urgent[i] -= before->urgent[i];
 		c->bytes[i] -= before->bytes[i];
 	}
 }

@@ -7,6 +7,7 @@ enum { COUNTERS_DEVS = 4 };
 
 struct counters {
 	long long n[COUNTERS_DEVS], bytes[COUNTERS_DEVS]; /* requests, and what they moved */
+	long long urgent[COUNTERS_DEVS];                  /* requests that have a service level */
 };
 
 /* A domain of this process alone, or other tests would count; before the first device is used. */

@@ -50,6 +50,7 @@ static void queues_init(struct node *n, const struct node_attr *a)
 		.stride = a->stride,
 		.unsolicited = a->unsolicited,
 		.req_id_64 = a->req_id_64,
+		.sl = a->sl,
 	};
 
 	MUST_0(raw_cq_create(&n->scq, &n->dev, &cq));

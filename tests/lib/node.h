@@ -27,6 +27,7 @@ struct node_attr {
 	uint32_t bytes; /* of buf; 1 MiB */
 	int rnr;        /* rnr_retry + 1; 0: not set */
 	bool unsolicited, sgid, req_id_64;
+	uint8_t sl;
 	struct node *with; /* in its context and PD, and closed before it */
 };
 

@@ -420,6 +420,7 @@ int raw_qp_create(struct raw_qp *qp, const struct raw_dev *d, const struct raw_p
 	put32(in, 4, attr->rq * 16);
 	put32(in, 8, attr->sq * stride);
 	put16(in, 16, (uint16_t)((attr->unsolicited ? 1 : 0) | (attr->req_id_64 ? 2 : 0)));
+	in[18] = attr->sl;
 	raw_cmd_init(&c, RAW_QP, RAW_CREATE);
 	handle = raw_cmd_handle(&c, 0, 0);
 	raw_cmd_handle(&c, 2, pd->handle);

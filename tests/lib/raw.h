@@ -130,6 +130,7 @@ struct raw_qp_attr {
 	uint32_t stride; /* 0: 64 */
 	uint32_t max_inline;
 	bool unsolicited, req_id_64;
+	uint8_t sl;
 	int async; /* fd; 0: the context's */
 };
 
