@@ -126,6 +126,7 @@ struct net_send {
 	struct srd_peer eager_to[NET_MAX_RAILS]; /* as peer, but for the queue pair; borrowed */
 	struct net_req req[NET_MAX_REQS];
 	struct proto_cts line[NET_MAX_REQS]; /* what it goes by, for failover */
+	uint64_t waits; /* stall.c: what was sent when an isend found no line */
 };
 
 /* A buffer of a posted receive. */

@@ -301,7 +301,7 @@ static int engine_init(struct net_engine *e)
 	/* Those that wait to be posted again in a batch are not there for a peer. */
 	e->segments_free = e->mode == PROTO_SEND ? DATA_RX - NET_RX_BATCH : UINT32_MAX;
 	e->todo_end = &e->todo;
-	e->patience = NET_STALL_TESTS;
+	e->patience = NET_STALL_CALLS;
 	e->segment = segment_bytes(e->dev);
 	set_eager_room(e);
 	if (getrandom(&e->qkey, sizeof(e->qkey), 0) != sizeof(e->qkey))

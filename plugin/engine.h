@@ -80,7 +80,7 @@ struct net_engine {
 	uint32_t last_id;
 	struct net_req *todo, **todo_end; /* what waits for credits */
 	int64_t todo_after_ms;            /* and not before that; 0: at once */
-	uint32_t patience;           /* tests that may find nothing until the next look around */
+	uint32_t patience;           /* calls that may find nothing until the next look around */
 	int64_t stall_look_ms;       /* not before that */
 	uint8_t out;                 /* a bit per rail of a device that said so */
 	struct net_numbers *numbers; /* for segments, or NULL */

@@ -13,6 +13,7 @@
 #include "p2p.h"
 #include "param.h"
 #include "segment.h"
+#include "stall.h"
 
 /*
  * The device's words for a queue pair of ours that is in error, as all of a device that failed, and
@@ -107,8 +108,10 @@ static void again(struct net_req *req, int kind, uint32_t which)
 		req->lost |= (uint8_t)(1u << which);
 		net_todo_add(req);
 		break;
-	default: /* a message that nobody waits for, unless it grants segments */
-		if (req->comm->kind == NET_RECV && req->comm->engine->mode == PROTO_SEND)
+	default: /* a question whether the peer lives, or a grant of segments */
+		if (req->comm->kind == NET_SEND)
+			net_stall_ask_again(req->comm);
+		else if (req->comm->engine->mode == PROTO_SEND)
 			net_grant_lost((struct net_recv *)req->comm);
 		break;
 	}

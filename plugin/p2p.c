@@ -33,6 +33,16 @@ static void count_message(uint64_t *sizes, uint64_t *total, uint32_t bytes)
 	net_count(total, bytes);
 }
 
+/* Now and then, and at each test while something waits for credits. */
+static __attribute__((noinline, cold)) void look_around(struct net_engine *e)
+{
+	if (net_stall_look(e))
+		net_event_look(e);
+	if (e->doubtful && net_engine_idle(e))
+		net_eager_resolve(e);
+	e->patience = e->todo || e->doubtful ? 1 : NET_STALL_CALLS;
+}
+
 /* No credits: whatever has completed may have some. */
 static __attribute__((noinline)) int later(struct net_comm *c)
 {
@@ -172,6 +182,16 @@ static int start_send(struct net_send *s, int i, void *data, size_t size, const 
 	return 0;
 }
 
+/* There is none for it. */
+static __attribute__((noinline)) int no_line(struct net_send *s)
+{
+	if (--s->c.engine->patience == 0) {
+		net_stall_waits(s);
+		look_around(s->c.engine);
+	}
+	return s->c.err;
+}
+
 static int send_entered(struct net_send *s, void *data, size_t size, int tag,
 			const struct net_mr *mr, void **request)
 {
@@ -184,12 +204,12 @@ static int send_entered(struct net_send *s, void *data, size_t size, int tag,
 	if (likely(find_group(s))) {
 		i = match(s, tag);
 		if (i < 0)
-			return 0;
+			return no_line(s);
 		if (likely(s->free))
 			rc = start_send(s, i, data, size, mr, request);
 	} else {
 		if (s->c.err || !net_eager_may(s, size))
-			return s->c.err;
+			return no_line(s);
 		if (likely(s->free))
 			rc = start_ahead(s, data, size, tag, mr, request);
 	}
@@ -217,12 +237,27 @@ static __attribute__((noinline)) int send_now(struct net_send *s, void *data, si
 	return rc;
 }
 
+/* Entered by the owner, which it is not any more then. */
+static __attribute__((noinline, cold)) int look_instead(struct net_send *s)
+{
+	int rc;
+
+	net_stall_waits(s);
+	look_around(s->c.engine);
+	rc = s->c.err;
+	net_owner_leave_own();
+	net_stats_refresh(); /* takes locks: not in the engine */
+	return rc;
+}
+
 int net_isend(struct net_send *s, void *data, size_t size, int tag, const struct net_mr *mr,
 	      void **request)
 {
 	*request = NULL;
 	if (net_owner_try(&s->c.engine->owner) && !s->c.err && !s->group && !may_have_come(s) &&
 	    !net_eager_may(s, size)) {
+		if (unlikely(--s->c.engine->patience == 0))
+			return look_instead(s);
 		net_owner_leave_own();
 		return 0;
 	}
@@ -642,16 +677,6 @@ static int test_entered(struct net_req *req, int *done, int *sizes)
 	*done = 1;
 	finish(req, sizes);
 	return 0;
-}
-
-/* Now and then, and at each test while something waits for credits. */
-static __attribute__((noinline, cold)) void look_around(struct net_engine *e)
-{
-	if (net_stall_look(e))
-		net_event_look(e);
-	if (e->doubtful && net_engine_idle(e))
-		net_eager_resolve(e);
-	e->patience = e->todo || e->doubtful ? 1 : NET_STALL_TESTS;
 }
 
 int net_test_now(struct net_req *req, int *done, int *sizes)

@@ -69,32 +69,88 @@ static uint32_t turn_of(const struct net_comm *c)
 				   : ((const struct net_recv *)c)->next_seq;
 }
 
+/* NULL: there is none. */
 static struct net_req *any_open(struct net_comm *c)
 {
 	struct net_req *req = requests(c);
 
-	while (!req->in_use || !req->to_come)
-		req++;
-	return req;
+	for (int i = 0; i < NET_MAX_REQS; i++)
+		if (req[i].in_use && req[i].to_come)
+			return &req[i];
+	return NULL;
+}
+
+/* Another with every send that starts. Not 0. */
+static uint64_t sends_so_far(const struct net_send *s)
+{
+	return (uint64_t)s->next_seq << 32 | (uint32_t)(s->eager_next << 8 | s->taken);
+}
+
+void net_stall_waits(struct net_send *s)
+{
+	s->waits = sends_so_far(s);
+}
+
+static bool waits_for_line(const struct net_comm *c)
+{
+	const struct net_send *s = (const struct net_send *)c;
+
+	return c->kind == NET_SEND && s->waits == sends_so_far(s);
+}
+
+/* One byte, to where nobody looks: it takes no receive of the peer. */
+static void write_byte(struct net_send *s, int i)
+{
+	const struct net_block *scratch = s->c.engine->scratch;
+	struct net_rail *rail = &s->c.engine->rail[i];
+	const struct srd_wr wr = {
+		.wr_id = (uintptr_t)s->req | WR_NOTE,
+		.to = &s->c.peer[i],
+		.sge[0] = {(uintptr_t)scratch->mem, 1, scratch->lkey[i]},
+		.raddr = s->scratch_addr,
+		.rkey = s->scratch_rkey[i],
+		.op = IBV_WR_RDMA_WRITE,
+		.nsge = 1,
+	};
+
+	if (!rail->ctrl_free || srd_post(&rail->ctrl, &wr, 1))
+		return; /* asked another time */
+	rail->ctrl_free--;
+	s->c.under_way++;
+}
+
+static void ask_receiver(struct net_send *s, bool open)
+{
+	int rail = net_live_rail(&s->c, 0);
+
+	/* Its data are under way for as long as it is open. */
+	if (s->c.engine->mode == PROTO_WRITE && !open)
+		write_byte(s, rail);
+	else if (s->c.engine->mode != PROTO_WRITE)
+		net_message_send(&s->c, rail, proto_note_pack(PROTO_LINES, s->c.peer_id, 0, 0),
+				 NULL, 0, (uintptr_t)s->req | WR_NOTE);
 }
 
 /*
  * A peer that is gone fails what is sent to it, but who waits for it sends nothing. So a receive
- * sends its lines once more, which the peer knows by their numbers, and a send an empty message.
- * A send by writes has its data under way for as long as it is open.
+ * sends its lines once more, which the peer knows by their numbers, and a send an empty message, or
+ * writes where nobody looks.
  */
 static void ask(struct net_comm *c)
 {
 	struct net_req *req = any_open(c);
 
-	if (c->kind == NET_RECV && !req->busy && !req->lost) {
+	if (c->kind == NET_SEND) {
+		ask_receiver((struct net_send *)c, req);
+	} else if (!req->busy && !req->lost) {
 		req->lost = 1;
 		net_todo_add(req);
-	} else if (c->kind == NET_SEND && c->engine->mode != PROTO_WRITE) {
-		net_message_send(c, net_live_rail(c, 0),
-				 proto_note_pack(PROTO_LINES, c->peer_id, 0, 0), NULL, 0,
-				 (uintptr_t)req | WR_NOTE);
 	}
+}
+
+void net_stall_ask_again(struct net_comm *c)
+{
+	c->ask_ms = 0;
 }
 
 static void report(struct net_comm *c, int64_t ms)
@@ -104,7 +160,11 @@ static void report(struct net_comm *c, int64_t ms)
 	long long s = (long long)ms / 1000;
 
 	net_comm_sides(c, 0, here, there);
-	if (c->kind == NET_SEND)
+	if (!req)
+		net_warn("NET/EFA: nothing has happened for %lld s to a send that the peer has "
+			 "posted no receive for: %s, %s. Does it get to run? Its log may tell",
+			 s, here, there);
+	else if (c->kind == NET_SEND)
 		net_warn("NET/EFA: nothing has happened for %lld s to a send of %u bytes: %s, %s. "
 			 "Is the peer alive, and does it get to run?",
 			 s, req->bytes, here, there);
@@ -120,6 +180,8 @@ static bool look_at(struct net_comm *c, int64_t now, int64_t wait_ms)
 {
 	uint64_t mark = c->err || c->closed ? 0 : mark_of(c);
 
+	if (!mark && !c->err && !c->closed)
+		mark = waits_for_line(c);
 	if (mark)
 		mark ^= (uint64_t)turn_of(c) << 32;
 	if (mark != c->mark) {
@@ -130,7 +192,7 @@ static bool look_at(struct net_comm *c, int64_t now, int64_t wait_ms)
 		return false;
 	}
 	if (mark && now - c->marked_ms >= c->ask_ms) {
-		c->ask_ms *= 2;
+		c->ask_ms = 2 * (now - c->marked_ms);
 		ask(c);
 	}
 	if (mark && wait_ms && !c->stall_said && now - c->marked_ms >= wait_ms) {

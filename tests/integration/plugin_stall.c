@@ -2,6 +2,7 @@
 /* What is said of requests that nothing happens to, and of aborts that are asked for. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <criterion/parameterized.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "../lib/link.h"
 #include "../lib/need.h"
 
-enum { SIZE = 1000 };
+enum { SIZE = 1000, SILENT_MS = 20000 };
 
 TestSuite(stall, .timeout = 60);
 
@@ -104,6 +105,109 @@ Test(stall, nothing_is_said_when_that_is_not_wanted)
 	plug_wait(&p.plug, plug_send(&p.plug, p.l.send, p.from.at, SIZE, 0, p.from.mh));
 	plug_wait(&p.plug, recv);
 	pipe_close(&p);
+}
+
+/* ---- a peer that goes away, and posted nothing ---- */
+
+static void connect_only(struct twin *t, void *arg)
+{
+	struct plug p;
+	struct link l;
+
+	(void)arg;
+	plug_open(&p, 0);
+	link_open_twin(&l, &p, t);
+	twin_meet(t);
+	twin_meet(t);
+}
+
+struct widow {
+	struct twin t;
+	struct plug p;
+	struct link l, own;
+	struct mem from, to;
+	void *recv; /* of the link to itself, which is in order */
+};
+
+static void widow_open(struct widow *w)
+{
+	twin_start(&w->t, connect_only, NULL);
+	plug_open(&w->p, 0);
+	link_open_twin(&w->l, &w->p, &w->t);
+	link_open(&w->own, &w->p, 0, 0);
+	mem_get(&w->from, &w->p, w->l.send, SIZE, 0);
+	mem_get(&w->to, &w->p, w->own.recv, SIZE, 0);
+	w->recv = plug_recv(&w->p, w->own.recv, w->to.at, SIZE, 0, w->to.mh);
+	twin_meet(&w->t);
+}
+
+/* What isend says at last, in turn with a test, as NCCL's progress thread calls; @ms at most. */
+static enum nccl_net_result isend_for(struct widow *w, int ms)
+{
+	struct host_net *net = &w->p.net;
+	enum nccl_net_result rc = NCCL_NET_OK;
+	int64_t end = now_ms() + ms;
+	void *request = NULL;
+
+	while (!rc && now_ms() < end)
+		for (int i = 0; i < 1000 && !rc; i++) {
+			rc = net->isend(net, w->l.send, w->from.at, SIZE, 0, w->from.mh, NULL,
+					&request);
+			need(!request, "there was no receive for it");
+			need(!plug_test(&w->p, w->recv, NULL), "done before it was sent");
+		}
+	return rc;
+}
+
+static void widow_close(struct widow *w)
+{
+	plug_wait(&w->p, plug_send(&w->p, w->own.send, w->from.at, SIZE, 0, w->from.mh));
+	cr_assert(eq(int, plug_wait(&w->p, w->recv), SIZE), "other comms go on");
+	plug_forget();
+	mem_put(&w->from);
+	mem_put(&w->to);
+	link_close(&w->own);
+	link_close(&w->l);
+	plug_close(&w->p);
+}
+
+static struct way {
+	char protocol[8], rails[2];
+} ways[] = {{"write", "1"}, {"write", "4"}, {"read", "4"}, {"send", "4"}};
+
+ParameterizedTestParameters(stall, send_that_no_receive_is_there_for_fails_when_the_peer_is_killed)
+{
+	return cr_make_param_array(struct way, ways, sizeof(ways) / sizeof(ways[0]));
+}
+
+ParameterizedTest(struct way *way, stall,
+		  send_that_no_receive_is_there_for_fails_when_the_peer_is_killed)
+{
+	struct widow w;
+
+	setenv("NCCL_EFA_PROTOCOL", way->protocol, 1);
+	setenv("NCCL_EFA_RAILS", way->rails, 1);
+	widow_open(&w);
+	cr_assert(zero(int, isend_for(&w, 300)));
+	twin_kill(&w.t);
+	cr_assert(eq(int, isend_for(&w, SILENT_MS), NCCL_NET_REMOTE_ERROR));
+	cr_assert(eq(int, plug_warned(), 1), "%s", plug_warning());
+	widow_close(&w);
+}
+
+/* It is asked meanwhile whether it lives, and nothing comes of that. */
+Test(stall, send_that_no_receive_is_there_for_waits_for_a_peer_that_lives)
+{
+	struct widow w;
+
+	setenv("NCCL_EFA_STALL_WARN_S", "6", 1);
+	widow_open(&w);
+	cr_assert(zero(int, isend_for(&w, 8000)));
+	cr_assert(eq(int, plug_warned(), 2), "one of the receive, one of the send");
+	need(plug_said("has posted no receive for"), "%s", plug_warning());
+	twin_meet(&w.t);
+	widow_close(&w);
+	twin_end(&w.t);
 }
 
 /* ---- abort ---- */
