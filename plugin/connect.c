@@ -234,12 +234,37 @@ static int connect_locked(struct net_cm *cm, uint8_t handle[PROTO_HANDLE_BYTES],
 	return rc;
 }
 
+/* What it was opened as when the connection was begun; -ENOENT: there is none such. */
+static int find_dev(uint64_t cookie, struct net_dev **dev)
+{
+	struct net_conn *c = NULL;
+
+	for (struct net_dev *d = *dev; d && !c; d = atomic_load(&d->again)) {
+		bool open;
+
+		pthread_mutex_lock(&d->lock);
+		open = d->open;
+		pthread_mutex_unlock(&d->lock);
+		if (!open)
+			continue;
+		pthread_mutex_lock(&d->cm->lock);
+		c = find_conn(d->cm, cookie);
+		pthread_mutex_unlock(&d->cm->lock);
+		if (c)
+			*dev = d;
+	}
+	return c ? 0 : -ENOENT;
+}
+
 int net_connect(struct net_dev *dev, uint8_t handle[PROTO_HANDLE_BYTES], struct net_send **out)
 {
+	uint64_t cookie = proto_cookie_get(handle);
 	struct net_send *send = NULL;
-	int rc = net_dev_open(dev);
+	int rc = cookie ? find_dev(cookie, &dev) : -ENOENT;
 
 	*out = NULL;
+	if (rc)
+		rc = net_dev_open(dev, &dev);
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&dev->cm->lock);

@@ -3,6 +3,7 @@
 #include "device.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "cm.h"
 #include "config.h"
 #include "engine.h"
+#include "event.h"
 #include "log.h"
 #include "param.h"
 #include "platform.h"
@@ -18,7 +20,10 @@
 #include "rails.h"
 #include "topo_xml.h"
 
-enum { MAX_BYTES = 1 << 30 }; /* of a message, what NCCL sends at most */
+enum {
+	MAX_BYTES = 1 << 30, /* of a message, what NCCL sends at most */
+	WHY_BYTES = 256,
+};
 
 /* NCCL has room for 128, and does not check. */
 static_assert(NET_MAX_EFAS <= 128, "as many devices at most");
@@ -79,14 +84,20 @@ static void look_at(struct found *f, const struct srd_dev_info *info)
 	f->n++;
 }
 
-static void set_nic(struct net_dev *dev, const struct found *f, int i)
+static void add_efa(struct net_dev *dev, const struct found *f, int i)
 {
-	struct net_nic *nic = &dev->nic[dev->nrails++];
-
-	memcpy(nic->name, f->efa[i].name, sizeof(nic->name));
+	memcpy(dev->efa[dev->nefas++], f->efa[i].name, sizeof(dev->efa[0]));
 	dev->caps &= wire_caps(&f->attr[i]);
 	if (f->attr[i].max_rdma_size && f->attr[i].max_rdma_size < dev->max_bytes)
 		dev->max_bytes = f->attr[i].max_rdma_size;
+}
+
+/* As it is before it is opened. */
+static void name_rails(struct net_dev *dev)
+{
+	dev->nrails = dev->nefas;
+	for (int i = 0; i < dev->nefas; i++)
+		memcpy(dev->nic[i].name, dev->efa[i], sizeof(dev->nic[i].name));
 }
 
 static void add(const struct found *f, const struct net_rail_group *group)
@@ -105,8 +116,11 @@ static void add(const struct found *f, const struct net_rail_group *group)
 	dev->caps = UINT8_MAX;
 	dev->max_bytes = MAX_BYTES;
 	for (int i = 0; i < group->nrails; i++)
-		set_nic(dev, f, group->rail[i]);
+		add_efa(dev, f, group->rail[i]);
+	name_rails(dev);
 	pthread_mutex_init(&dev->lock, NULL);
+	pthread_mutex_init(&dev->opening, NULL);
+	dev->current = dev;
 	dev->index = ndevs;
 	devs[ndevs++] = dev;
 }
@@ -221,32 +235,65 @@ static void close_locked(struct net_dev *dev)
 		srd_pd_fini(&dev->nic[i].pd);
 		srd_dev_close(&dev->nic[i].dev);
 	}
+	name_rails(dev);
 	dev->open = false;
+}
+
+static int nic_open(struct net_nic *nic, const char *name)
+{
+	int rc = srd_dev_open(&nic->dev, name);
+
+	if (!rc)
+		rc = srd_pd_init(&nic->pd, &nic->dev);
+	if (rc) {
+		srd_pd_fini(&nic->pd);
+		srd_dev_close(&nic->dev);
+		return rc;
+	}
+	memcpy(nic->name, name, sizeof(nic->name));
+	atomic_store(&nic->state, NET_NIC_UP);
+	return 0;
+}
+
+/* Those that can be; 0 if there is one. */
+static int nics_open(struct net_dev *dev)
+{
+	char why[WHY_BYTES];
+	int rc = -ENODEV;
+
+	dev->nrails = 0;
+	for (int i = 0; i < dev->nefas; i++) {
+		int err;
+
+		net_log_capture(why, sizeof(why));
+		err = nic_open(&dev->nic[dev->nrails], dev->efa[i]);
+		net_log_capture(NULL, 0);
+		if (!err) {
+			dev->nrails++;
+			continue;
+		}
+		rc = err;
+		net_warn("NET/EFA: %s is left out of %s: %s", dev->efa[i], dev->name, why);
+	}
+	return dev->nrails ? 0 : rc;
 }
 
 static int open_locked(struct net_dev *dev)
 {
 	struct srd_pd *pd[NET_MAX_RAILS];
-	int rc = 0;
+	int rc = nics_open(dev);
 
-	for (int i = 0; i < dev->nrails && !rc; i++) {
-		struct net_nic *nic = &dev->nic[i];
-
-		rc = srd_dev_open(&nic->dev, nic->name);
-		atomic_store(&nic->state, NET_NIC_UP);
-		if (!rc)
-			rc = srd_pd_init(&nic->pd, &nic->dev);
-		pd[i] = &nic->pd;
-	}
 	if (rc)
 		return rc;
+	for (int i = 0; i < dev->nrails; i++)
+		pd[i] = &dev->nic[i].pd;
 	net_mrcache_init(&dev->mrs, pd, dev->nrails);
 	rc = net_cm_open(dev, &dev->cm);
 	dev->open = rc == 0;
 	return rc;
 }
 
-int net_dev_open(struct net_dev *dev)
+static int open_one(struct net_dev *dev)
 {
 	int rc = 0;
 
@@ -262,16 +309,77 @@ int net_dev_open(struct net_dev *dev)
 	return rc;
 }
 
+/* The same, nothing of it open. NULL: no memory. */
+static struct net_dev *one_more(struct net_dev *dev)
+{
+	struct net_dev *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->index = dev->index;
+	memcpy(d->name, dev->name, sizeof(d->name));
+	d->pci_path = dev->pci_path;
+	d->guid = dev->guid;
+	d->speed_mbps = dev->speed_mbps;
+	d->latency_us = dev->latency_us;
+	d->max_bytes = dev->max_bytes;
+	d->caps = dev->caps;
+	d->nefas = dev->nefas;
+	memcpy(d->efa, dev->efa, sizeof(d->efa));
+	name_rails(d);
+	pthread_mutex_init(&d->lock, NULL);
+	return d;
+}
+
+/* One that is not open, of those that there are or a new one. */
+static struct net_dev *closed_one(struct net_dev *dev)
+{
+	struct net_dev *d, *last = NULL;
+
+	for (d = dev; d && d->open; d = atomic_load(&d->again))
+		last = d;
+	if (!d) {
+		d = one_more(dev);
+		if (d)
+			atomic_store(&last->again, d);
+	}
+	return d;
+}
+
+int net_dev_open(struct net_dev *dev, struct net_dev **out)
+{
+	struct net_dev *d;
+	int rc = -ENOMEM;
+
+	pthread_mutex_lock(&dev->opening);
+	d = dev->current;
+	if (d->open && net_event_broken(d))
+		d = closed_one(dev);
+	if (d)
+		rc = open_one(d);
+	if (!rc)
+		*out = dev->current = d;
+	pthread_mutex_unlock(&dev->opening);
+	return rc;
+}
+
+static void close_idle(struct net_dev *dev)
+{
+	bool idle;
+
+	pthread_mutex_lock(&dev->lock);
+	idle = dev->open && net_cm_idle(dev->cm) && net_engines_close_locked(dev);
+	if (idle)
+		close_locked(dev);
+	pthread_mutex_unlock(&dev->lock);
+}
+
 void net_devs_close_idle(void)
 {
 	for (int i = 0; i < ndevs; i++) {
-		struct net_dev *dev = devs[i];
-		bool idle;
-
-		pthread_mutex_lock(&dev->lock);
-		idle = dev->open && net_cm_idle(dev->cm) && net_engines_close_locked(dev);
-		if (idle)
-			close_locked(dev);
-		pthread_mutex_unlock(&dev->lock);
+		pthread_mutex_lock(&devs[i]->opening);
+		for (struct net_dev *d = devs[i]; d; d = atomic_load(&d->again))
+			close_idle(d);
+		pthread_mutex_unlock(&devs[i]->opening);
 	}
 }

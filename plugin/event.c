@@ -68,3 +68,22 @@ void net_event_look(struct net_engine *e)
 			e->out &= (uint8_t) ~(1u << i);
 	}
 }
+
+void net_event_tell(struct net_engine *e)
+{
+	net_owner_enter(&e->owner);
+	net_event_look(e);
+	net_owner_leave(&e->owner);
+}
+
+uint8_t net_event_broken(struct net_dev *dev)
+{
+	uint8_t out = 0;
+
+	for (int i = 0; i < dev->nrails; i++) {
+		listen_to(&dev->nic[i]);
+		if (atomic_load(&dev->nic[i].state) == NET_NIC_BROKEN)
+			out |= (uint8_t)(1u << i);
+	}
+	return out;
+}

@@ -11,5 +11,9 @@
 /* Rails of devices that are out are taken out of all comms of @e, or else the comms fail. Entered.
  */
 void net_event_look(struct net_engine *e);
+/* The same, not entered. */
+void net_event_tell(struct net_engine *e);
+/* A bit per rail of @dev, which is open, that is broken. */
+uint8_t net_event_broken(struct net_dev *dev);
 
 #endif

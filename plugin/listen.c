@@ -114,7 +114,7 @@ static void fill_handle(const struct net_listen *l, uint8_t handle[PROTO_HANDLE_
 int net_listen(struct net_dev *dev, uint8_t handle[PROTO_HANDLE_BYTES], struct net_listen **out)
 {
 	struct net_listen *l;
-	int rc = net_dev_open(dev);
+	int rc = net_dev_open(dev, &dev);
 
 	if (rc)
 		return rc;

@@ -34,7 +34,7 @@ static int probe(const struct net_dev *first)
 	unsigned ways = SRD_CUDA_BY_PEER | (net_param()->dmabuf ? SRD_CUDA_BY_DMABUF : 0);
 	struct srd_pd pd = {0};
 	struct srd_dev dev;
-	int rc = srd_dev_open(&dev, first->nic[0].name);
+	int rc = srd_dev_open(&dev, first->efa[0]);
 
 	if (!rc)
 		rc = srd_pd_init(&pd, &dev);
@@ -114,14 +114,19 @@ struct target {
 	uintptr_t start, end;
 };
 
-/* With all functions or none; as plain memory when @fd is -1, else @offset of it is the start. */
+/*
+ * With all functions that are to be, or none; as plain memory when @fd is -1, else @offset of it is
+ * the start.
+ */
 static int register_pages(const struct target *t, int fd, uint64_t offset)
 {
 	int rc = 0, i;
 
 	for (i = 0; i < t->n; i++) {
-		int access = access_flags(t->pd[i]->dev);
+		int access = t->pd[i] ? access_flags(t->pd[i]->dev) : 0;
 
+		if (!t->pd[i])
+			continue;
 		if (fd < 0)
 			rc = srd_mr_init(&t->mr[i], t->pd[i], (void *)t->start, t->end - t->start,
 					 access);

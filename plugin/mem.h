@@ -30,9 +30,9 @@ int net_mem_support(void);
 int net_range_pages(const struct net_range *r, uintptr_t *start, uintptr_t *end);
 
 /*
- * Register the pages of @r with @n functions, all or none. GPU memory: by the caller's dma-buf,
- * else by an export of our own, else as plain memory. What fails all ways is one warning, to which
- * @context (may be empty) is added.
+ * Register the pages of @r with @n functions, all or none; NULL is passed over. GPU memory: by the
+ * caller's dma-buf, else by an export of our own, else as plain memory. What fails all ways is one
+ * warning, to which @context (may be empty) is added.
  */
 int net_mem_register(struct srd_mr *mr, struct srd_pd *const *pd, int n, const struct net_range *r,
 		     const char *context);

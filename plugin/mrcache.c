@@ -37,17 +37,36 @@ void net_mrcache_fini(struct net_mrcache *c)
 	memset(c, 0, sizeof(*c));
 }
 
-static int mr_new(struct net_mrcache *c, const struct net_range *r, uintptr_t addr, uintptr_t end,
-		  struct net_mr **out)
+/* -ENODEV: none of them is whole. */
+static int with_whole(const struct net_mrcache *c, uint8_t broken, struct srd_pd *pd[NET_MAX_RAILS])
 {
-	struct net_mr *mr = calloc(1, sizeof(*mr));
-	char others[96];
-	int rc;
+	int n = 0;
 
+	for (int i = 0; i < c->npds; i++) {
+		pd[i] = broken >> i & 1 ? NULL : c->pd[i];
+		n += pd[i] != NULL;
+	}
+	if (n)
+		return 0;
+	net_warn("NET/EFA: memory cannot be registered: all EFAs of the device are broken");
+	return -ENODEV;
+}
+
+static int mr_new(struct net_mrcache *c, const struct net_range *r, uintptr_t addr, uintptr_t end,
+		  uint8_t broken, struct net_mr **out)
+{
+	struct srd_pd *pd[NET_MAX_RAILS];
+	struct net_mr *mr;
+	char others[96];
+	int rc = with_whole(c, broken, pd);
+
+	if (rc)
+		return rc;
+	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return -ENOMEM;
 	snprintf(others, sizeof(others), "; %zu other ranges are registered", c->count);
-	rc = net_mem_register(mr->mr, c->pd, c->npds, r, others);
+	rc = net_mem_register(mr->mr, pd, c->npds, r, others);
 	if (rc) {
 		free(mr);
 		return rc;
@@ -108,14 +127,14 @@ static struct net_mr *find(const struct net_mrcache *c, size_t at, uintptr_t add
 }
 
 static int get_locked(struct net_mrcache *c, const struct net_range *r, uintptr_t addr,
-		      uintptr_t end, struct net_mr **out)
+		      uintptr_t end, uint8_t broken, struct net_mr **out)
 {
 	size_t at = lower_bound(c, addr, end);
 	struct net_mr *mr = c->share ? find(c, at, addr, end, r->gpu) : NULL;
 	int rc = 0;
 
 	if (!mr) {
-		rc = mr_new(c, r, addr, end, &mr);
+		rc = mr_new(c, r, addr, end, broken, &mr);
 		if (rc)
 			return rc;
 		rc = insert(c, at, mr);
@@ -129,7 +148,8 @@ static int get_locked(struct net_mrcache *c, const struct net_range *r, uintptr_
 	return 0;
 }
 
-int net_mr_get(struct net_mrcache *c, const struct net_range *r, struct net_mr **out)
+int net_mr_get(struct net_mrcache *c, const struct net_range *r, uint8_t broken,
+	       struct net_mr **out)
 {
 	uintptr_t addr, end;
 	int rc = net_range_pages(r, &addr, &end);
@@ -140,7 +160,7 @@ int net_mr_get(struct net_mrcache *c, const struct net_range *r, struct net_mr *
 		return rc;
 	}
 	pthread_mutex_lock(&c->lock);
-	rc = get_locked(c, r, addr, end, out);
+	rc = get_locked(c, r, addr, end, broken, out);
 	pthread_mutex_unlock(&c->lock);
 	return rc;
 }

@@ -19,7 +19,10 @@
 #include "mem.h"
 #include "srd.h"
 
-/* A range registered with every function of a device; what NCCL calls a memory handle. */
+/*
+ * A range registered with every function of a device that is not broken, whose keys are 0; what
+ * NCCL calls a memory handle.
+ */
 struct net_mr {
 	uintptr_t addr, end; /* whole pages */
 	bool gpu;
@@ -44,8 +47,13 @@ void net_mrcache_init(struct net_mrcache *c, struct srd_pd *const *pd, int npds)
 /* Deregisters what is still there. */
 void net_mrcache_fini(struct net_mrcache *c);
 
-/* -EINVAL: no range of memory, or not within one allocation of a GPU. Failures are logged. */
-int net_mr_get(struct net_mrcache *c, const struct net_range *r, struct net_mr **out);
+/*
+ * What is not there already is registered without the functions that @broken has a bit of. -EINVAL:
+ * no range of memory, or not within one allocation of a GPU; -ENODEV: all are broken. Failures are
+ * logged.
+ */
+int net_mr_get(struct net_mrcache *c, const struct net_range *r, uint8_t broken,
+	       struct net_mr **out);
 void net_mr_put(struct net_mrcache *c, struct net_mr *mr);
 
 #endif

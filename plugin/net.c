@@ -10,6 +10,7 @@
 #include "comm.h"
 #include "conn.h"
 #include "device.h"
+#include "event.h"
 #include "flush.h"
 #include "log.h"
 #include "mem.h"
@@ -250,9 +251,13 @@ static struct net_mrcache *cache_of(void *comm)
 
 static enum nccl_net_result reg(void *comm, const struct net_range *range, void **mhandle)
 {
+	struct net_engine *e = ((struct net_comm *)comm)->engine;
+	uint8_t broken = net_event_broken(e->dev);
 	struct net_mr *mr = NULL;
-	int rc = net_mr_get(cache_of(comm), range, &mr);
+	int rc = net_mr_get(&e->dev->mrs, range, broken, &mr);
 
+	if (broken)
+		net_event_tell(e); /* that it has keys for the others alone */
 	*mhandle = mr;
 	if (rc == -EINVAL)
 		return NCCL_NET_INVALID_ARGUMENT;

@@ -77,7 +77,7 @@ static void find_out(void)
 	if (net_dev_mode(dev) != PROTO_WRITE)
 		return; /* pieces of a message come in any order */
 	net_log_capture(why, sizeof(why));
-	kept = ask(dev->nic[0].name);
+	kept = ask(dev->efa[0]);
 	net_log_capture(NULL, 0);
 }
 

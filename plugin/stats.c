@@ -74,19 +74,25 @@ static void write_device(FILE *f, struct net_dev *dev)
 {
 	static const char *const modes[PROTO_MODES] = {
 		[PROTO_WRITE] = "write", [PROTO_READ] = "read", [PROTO_SEND] = "send"};
-	struct net_counts sum[PROTO_MODES];
+	struct net_counts sum[PROTO_MODES] = {0};
+	uint64_t connections = 0, made = 0, shared = 0;
 
-	pthread_mutex_lock(&dev->lock);
-	memcpy(sum, dev->counts, sizeof(sum));
-	for (const struct net_engine *e = dev->engines; e; e = e->next)
-		net_counts_add(&sum[e->mode], &e->counts);
-	fprintf(f, "{\"name\":\"%s\",\"connections\":%" PRIu64, dev->name, dev->connections);
-	fprintf(f, ",\"registrations\":{\"made\":%" PRIu64 ",\"shared\":%" PRIu64 "}",
-		dev->made + __atomic_load_n(&dev->mrs.made, __ATOMIC_RELAXED),
-		dev->shared + __atomic_load_n(&dev->mrs.shared, __ATOMIC_RELAXED));
-	pthread_mutex_unlock(&dev->lock);
+	for (struct net_dev *d = dev; d; d = atomic_load(&d->again)) {
+		pthread_mutex_lock(&d->lock);
+		for (int m = PROTO_WRITE; m < PROTO_MODES; m++)
+			net_counts_add(&sum[m], &d->counts[m]);
+		for (const struct net_engine *e = d->engines; e; e = e->next)
+			net_counts_add(&sum[e->mode], &e->counts);
+		connections += d->connections;
+		made += d->made + __atomic_load_n(&d->mrs.made, __ATOMIC_RELAXED);
+		shared += d->shared + __atomic_load_n(&d->mrs.shared, __ATOMIC_RELAXED);
+		pthread_mutex_unlock(&d->lock);
+	}
+	fprintf(f, "{\"name\":\"%s\",\"connections\":%" PRIu64, dev->name, connections);
+	fprintf(f, ",\"registrations\":{\"made\":%" PRIu64 ",\"shared\":%" PRIu64 "}", made,
+		shared);
 	for (int m = PROTO_WRITE; m < PROTO_MODES; m++)
-		write_counts(f, modes[m], &sum[m], dev->nrails);
+		write_counts(f, modes[m], &sum[m], dev->nefas);
 	fputc('}', f);
 }
 

@@ -156,6 +156,111 @@ ParameterizedTest(struct end *e, event, comm_that_waits_fails_where_no_other_rai
 	need(plug_said(e->text) && !plug_said("rails go on"), "%s", plug_warning());
 }
 
+/* ---- what is new, then ---- */
+
+/* Its device 1 is broken, which the comm that waits has heard of. */
+static void break_one(struct scene *s, const char *protocol)
+{
+	counters_apart();
+	open_with(s, "2", protocol);
+	strike(s, "event device_fatal dev=1 nth=1");
+	until_warned(s); /* by what was flushed, or by the device's word */
+	plug_forget();
+}
+
+/* A message through @l in memory of its own. */
+static void message(struct link *l, uint32_t seed)
+{
+	struct mem from, to;
+	void *recv, *send;
+
+	mem_get(&from, l->plug, l->send, SIZE, 0);
+	mem_get(&to, l->plug, l->recv, SIZE, 0);
+	bytes_fill(from.at, SIZE, seed);
+	recv = plug_recv(l->plug, l->recv, to.at, SIZE, 0, to.mh);
+	send = plug_send(l->plug, l->send, from.at, SIZE, 0, from.mh);
+	cr_assert(eq(int, plug_wait(l->plug, recv), SIZE));
+	cr_assert(eq(int, plug_wait(l->plug, send), SIZE));
+	cr_assert(eq(long, bytes_differ(to.at, SIZE, seed), -1));
+}
+
+ParameterizedTestParameters(event, what_is_new_goes_by_the_devices_that_live)
+{
+	return cr_make_param_array(struct protocol, protocols,
+				   sizeof(protocols) / sizeof(protocols[0]));
+}
+
+/* Between devices that live alike, and with one that has a rail more. */
+ParameterizedTest(struct protocol *c, event, what_is_new_goes_by_the_devices_that_live)
+{
+	static struct scene s;
+	struct plug *p = &s.idle.plug;
+	static const int between[][2] = {{0, 0}, {0, 1}, {1, 0}};
+	long long before;
+
+	plug_softefa("log=0");
+	break_one(&s, c->name);
+	faults_put("refuse pd dev=1 error=5");
+	wake(&s, 1);
+	message(&s.idle.l, 2);
+	cr_assert(zero(int, plug_warned()), "%s", plug_warning());
+	nap_ms(50);
+	before = requests();
+	for (uint32_t i = 0; i < 3; i++) {
+		static struct link l[3];
+
+		link_open(&l[i], p, between[i][0], between[i][1]);
+		message(&l[i], i);
+	}
+	cr_assert(eq(llong, requests() - before, 0));
+	cr_assert(eq(int, plug_warned(), 1));
+	need(plug_said("_1 is left out of"), "%s", plug_warning());
+}
+
+Test(event, device_that_is_back_is_a_rail_of_what_is_new)
+{
+	static struct scene s;
+	static struct link l;
+	long long before;
+
+	plug_softefa("log=0");
+	break_one(&s, "write");
+	before = requests();
+	link_open(&l, &s.idle.plug, 0, 0);
+	message(&l, 1);
+	cr_assert(gt(llong, requests() - before, 0));
+	wake(&s, 2);
+	cr_assert(zero(int, plug_warned()), "%s", plug_warning());
+}
+
+Test(event, device_without_a_rail_that_lives_is_an_error_until_it_has_one)
+{
+	uint8_t handle[NCCL_NET_HANDLE_BYTES];
+	void *listen, *mh;
+	static struct scene s;
+	static struct link l;
+	struct host_net *net = &s.idle.plug.net;
+	int64_t end;
+	int done;
+
+	plug_softefa("log=0");
+	open_with(&s, "1", "write");
+	strike(&s, "event device_fatal dev=0 nth=2");
+	for (end = now_ms() + PLUG_WAIT_MS; !net->test(s.recv, &done, NULL);)
+		need(now_ms() < end, "no error within %d ms", PLUG_WAIT_MS);
+	faults_put("refuse pd dev=0 error=5");
+	plug_forget();
+	cr_assert(ne(int, net->listen(net, s.idle.plug.ctx, 0, handle, &listen), NCCL_NET_OK));
+	need(plug_said("_0 is left out of"), "%s", plug_warning());
+	plug_forget();
+	cr_assert(ne(int, net->reg_mr(net, s.idle.l.send, handle, 1, NCCL_NET_PTR_HOST, &mh),
+		     NCCL_NET_OK));
+	need(plug_said("all EFAs of the device are broken"), "%s", plug_warning());
+	faults_put("");
+	link_open(&l, &s.idle.plug, 0, 0);
+	message(&l, 1);
+}
+
 /* Down and up again before anybody looked: nothing has happened. */
 Test(event, port_that_is_back_is_as_it_was)
 {

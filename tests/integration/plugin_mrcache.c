@@ -42,7 +42,7 @@ static int try(void *at, size_t len, struct net_mr **mr)
 {
 	const struct net_range r = {.addr = (uintptr_t)at, .len = len, .fd = -1};
 
-	return net_mr_get(&cache, &r, mr);
+	return net_mr_get(&cache, &r, 0, mr);
 }
 
 static struct net_mr *get(void *at, size_t len)
