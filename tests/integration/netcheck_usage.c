@@ -93,6 +93,51 @@ Test(netcheck_usage, what_a_version_is_too_old_for_is_skipped)
 	cr_assert(cmd_says(&cmd, "PASS    v9   C14"), "%s", cmd.out);
 }
 
+/* ---- what other vendors' plugins do, and NCCL allows ---- */
+
+struct allowed {
+	char fault[24], check[8];
+	char text[96]; /* of a REPORT; none: it passes */
+};
+
+ParameterizedTestParameters(netcheck_usage, what_nccl_allows_is_no_failure)
+{
+	static struct allowed allowed[] = {
+		{"absent-refused", "C05", "init fails without a device"},
+		{"none", "C05", "init succeeds without a device, and there are 0"},
+		{"finalize-ends", "C07", "listen in another returns 4 (invalid argument)"},
+		{"log-needed", "C09", ""},
+		{"handle-tail", "C20", "of the handle's 128 bytes go to the peer as they were"},
+	};
+
+	return cr_make_param_array(struct allowed, allowed, sizeof(allowed) / sizeof(allowed[0]));
+}
+
+ParameterizedTest(struct allowed *a, netcheck_usage, what_nccl_allows_is_no_failure)
+{
+	cmd_run(&cmd, 20, "TCPNET_DEVICES=%d TCPNET_FAULT=%s " NETCHECK "--check %s --abi 12",
+		strcmp(a->check, "C05") != 0, a->fault, a->check);
+	expect(0, *a->text ? "REPORT  v12" : "PASS    v12");
+	expect(0, a->text);
+}
+
+/* A version without finalize is initialised once for each time that it is loaded. */
+Test(netcheck_usage, init_comes_once_for_each_load_before_v11)
+{
+	cmd_run(&cmd, 20, "TCPNET_FAULT=init-once " NETCHECK "--check C06 --abi 10");
+	expect(0, "v10    1 passed");
+	cmd_run(&cmd, 20, "TCPNET_FAULT=init-once " NETCHECK "--check C06 --abi 11");
+	expect(1, "expected success of init, saw 3");
+}
+
+/* By a netcheck of its own, without the variable. */
+Test(netcheck_usage, a_plugin_that_needs_a_library_path_is_told_why_it_fails)
+{
+	cmd_run(&cmd, 20,
+		"LD_LIBRARY_PATH=$B TCPNET_FAULT=path-needed " NETCHECK "--check C01 --abi 12");
+	expect(1, "without LD_LIBRARY_PATH, saw: expected success of init, saw 2");
+}
+
 /* C28 passes in every version but the one whose processes are made to die. */
 Test(netcheck_usage, a_death_fails_one_check_and_the_run_goes_on)
 {

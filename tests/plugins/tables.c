@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +51,7 @@ static void forked(void)
 static enum nccl_net_result init_v6(nccl_net_log_fn log)
 {
 	logger = log;
-	if (log)
+	if (log || fault_is("log-needed"))
 		log(NCCL_NET_LOG_INFO, NCCL_NET_SUBSYS_INIT | NCCL_NET_SUBSYS_NET, __func__, 0,
 		    fault_is("log-newline") ? "NET/%s: %d devices\n" : "NET/%s: %d devices",
 		    test_plugin_name, test_plugin.ndev);
@@ -426,6 +427,7 @@ struct context {
 
 static const uint64_t magic = 0x7e57ab1e;
 static _Atomic int contexts;
+static bool ended; /* all of it, by finalize(NULL) */
 
 static bool context_is(const void *ctx)
 {
@@ -457,8 +459,10 @@ static enum nccl_net_result finalize_v11(void *ctx)
 {
 	if (!ctx && fault_is("finalize-null"))
 		*(volatile char *)ctx = 0;
-	if (!ctx)
+	if (!ctx) {
+		ended = fault_is("finalize-ends");
 		return NCCL_NET_OK;
+	}
 	if (!context_is(ctx))
 		return test_plugin_usage("finalize, strange context");
 	((struct context *)ctx)->magic = 0;
@@ -496,6 +500,8 @@ static enum nccl_net_result listen_v11(void *ctx, int dev, void *handle, void **
 {
 	if (!context_is(ctx))
 		return test_plugin_usage("listen, strange context");
+	if (ended)
+		return NCCL_NET_INVALID_ARGUMENT;
 	return listen_v6(dev, handle, listen_comm);
 }
 

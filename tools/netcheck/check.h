@@ -101,6 +101,8 @@ enum nccl_net_result check_init(struct check_ctx *ctx, nccl_net_log_fn log, void
 void check_finalize(struct check_ctx *ctx, void *net_ctx);
 /* init, devices, the service thread; and their end. */
 void check_begin(struct check_ctx *ctx, nccl_net_log_fn log);
+/* The same; what init returns: an error, and nothing has begun. */
+enum nccl_net_result check_try_begin(struct check_ctx *ctx, nccl_net_log_fn log);
 void check_over(struct check_ctx *ctx);
 
 /* ---- time and chance ---- */

@@ -70,9 +70,12 @@ void check_finalize(struct check_ctx *ctx, void *net_ctx)
 	check_ok(ctx, rc, "finalize");
 }
 
-void check_begin(struct check_ctx *ctx, nccl_net_log_fn log)
+enum nccl_net_result check_try_begin(struct check_ctx *ctx, nccl_net_log_fn log)
 {
-	check_ok(ctx, check_init(ctx, log, &ctx->net_ctx), "init");
+	enum nccl_net_result rc = check_init(ctx, log, &ctx->net_ctx);
+
+	if (rc)
+		return rc;
 	host_entering(ctx->self, HOST_MAIN, "devices");
 	check_ok(ctx, ctx->net->devices(&ctx->ndev), "devices");
 	host_entering(ctx->self, HOST_MAIN, NULL);
@@ -81,6 +84,12 @@ void check_begin(struct check_ctx *ctx, nccl_net_log_fn log)
 	ctx->dev = ctx->self->rank % ctx->ndev;
 	if (host_role_start(&ctx->service, "service"))
 		check_skip(ctx, "no thread can be started");
+	return NCCL_NET_OK;
+}
+
+void check_begin(struct check_ctx *ctx, nccl_net_log_fn log)
+{
+	check_ok(ctx, check_try_begin(ctx, log), "init");
 }
 
 void check_over(struct check_ctx *ctx)

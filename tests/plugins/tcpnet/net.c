@@ -13,21 +13,25 @@ static struct {
 } vdevice[VDEVICES];
 static int vdevices;
 
-static enum nccl_net_result init(void)
-{
-	static int inits;
-
-	if (inits++ && fault_is("init-once"))
-		return NCCL_NET_INTERNAL_ERROR;
-	return fault("init-error") ? NCCL_NET_SYSTEM_ERROR : NCCL_NET_OK;
-}
-
 /* TCPNET_DEVICES=0 is a host without any. */
 static bool absent(void)
 {
 	const char *text = getenv("TCPNET_DEVICES");
 
 	return text && *text == '0';
+}
+
+static enum nccl_net_result init(void)
+{
+	static int inits;
+
+	if (inits++ && fault_is("init-once"))
+		return NCCL_NET_INTERNAL_ERROR;
+	if (fault_is("path-needed") && !getenv("LD_LIBRARY_PATH"))
+		return NCCL_NET_SYSTEM_ERROR;
+	if (absent() && fault_is("absent-refused"))
+		return NCCL_NET_SYSTEM_ERROR;
+	return fault("init-error") ? NCCL_NET_SYSTEM_ERROR : NCCL_NET_OK;
 }
 
 static enum nccl_net_result devices(int *ndev)
