@@ -307,9 +307,9 @@ void *plug_isend(struct plug *p, void *comm, void *at, size_t size, int tag, voi
 	return request;
 }
 
-void *plug_irecv_group(struct plug *p, void *comm, struct plug_group *g)
+static void *irecv(struct plug *p, void *comm, struct plug_group *g, void *was)
 {
-	void *request = p->net.abi >= 9 ? NCCL_NET_EARLY_RECV_HINT : POISON, *was = request;
+	void *request = was;
 	enum nccl_net_result rc =
 		p->net.irecv(&p->net, comm, g->n, g->at, g->size, g->tag, g->mh, NULL, &request);
 
@@ -318,11 +318,23 @@ void *plug_irecv_group(struct plug *p, void *comm, struct plug_group *g)
 	return request;
 }
 
+void *plug_irecv_group(struct plug *p, void *comm, struct plug_group *g)
+{
+	return irecv(p, comm, g, POISON);
+}
+
 void *plug_irecv(struct plug *p, void *comm, void *at, size_t size, int tag, void *mh)
 {
 	struct plug_group g = {.n = 1, .at[0] = at, .mh[0] = mh, .size[0] = size, .tag[0] = tag};
 
-	return plug_irecv_group(p, comm, &g);
+	return irecv(p, comm, &g, POISON);
+}
+
+void *plug_irecv_early(struct plug *p, void *comm, void *at, size_t size, int tag, void *mh)
+{
+	struct plug_group g = {.n = 1, .at[0] = at, .mh[0] = mh, .size[0] = size, .tag[0] = tag};
+
+	return irecv(p, comm, &g, p->net.abi >= 9 ? NCCL_NET_EARLY_RECV_HINT : POISON);
 }
 
 void *plug_send(struct plug *p, void *comm, void *at, size_t size, int tag, void *mh)

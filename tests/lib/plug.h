@@ -76,6 +76,8 @@ void plug_dereg(struct plug *p, void *comm, void *mh);
 /* One try; NULL: not now. */
 void *plug_isend(struct plug *p, void *comm, void *at, size_t size, int tag, void *mh);
 void *plug_irecv(struct plug *p, void *comm, void *at, size_t size, int tag, void *mh);
+/* With the hint that it may be done early, if the version has it. */
+void *plug_irecv_early(struct plug *p, void *comm, void *at, size_t size, int tag, void *mh);
 /* A receive of several buffers, one try. */
 struct plug_group {
 	int n;
