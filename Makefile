@@ -106,7 +106,7 @@ $(O)/plugins/deaf.so: $(O)/obj/tests/plugins/deaf.o
 # In place of CUDA; its soname is that of the real one.
 $(O)/cuda/libcuda.so.1: $(O)/obj/tests/cuda/libcuda.o
 	$(call link,-shared $(defs) -Wl$(comma)-soname$(comma)libcuda.so.1)
-$(patsubst %,$(O)/integration/%,core_cuda core_kth plugin_cuda plugin_flush plugin_config): | $(O)/cuda/libcuda.so.1
+$(patsubst %,$(O)/integration/%,core_cuda core_kth plugin_cuda plugin_flush plugin_config plugin_quiet): | $(O)/cuda/libcuda.so.1
 # Where calls of the C library are made to fail: those that tests/lib/kth.h lists.
 $(O)/integration/core_kth: rpath += $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc free open opendir closedir \
 	fopen fclose fcntl poll pthread_mutex_init dlopen dlsym)

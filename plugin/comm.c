@@ -165,6 +165,8 @@ static int recv_setup(struct net_engine *e, struct net_recv *r, const struct pro
 		prepare_lines(r, req);
 	if (req->caps & PROTO_CAP_EAGER)
 		net_eager_expect(r);
+	if (e->mode == PROTO_WRITE && req->caps & PROTO_CAP_QUIET)
+		net_quiet_expect(r);
 	net_failover_allow(&r->c);
 	return rc;
 }

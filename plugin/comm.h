@@ -62,9 +62,10 @@ struct net_req {
 	uint8_t busy;     /* whatever else keeps it from being used again */
 	uint8_t n;        /* buffers of a receive, pieces of a send */
 	uint8_t lost;     /* pieces to be sent again, a bit each; of a receive: its lines */
-	uint8_t eager;    /* buffers of a receive that eager messages filled */
+	uint8_t eager;    /* buffers of a receive that eager messages filled, or nobody tells of */
 	/* receives */
 	uint8_t from_reserve; /* how many of their promises are the comm's own */
+	bool quiet;           /* done when its line is there, see p2p.c */
 	uint16_t slot;        /* of the first */
 	struct net_req *todo; /* next to be gone on with */
 	/* sends, of movers that do not start all at once */
@@ -169,6 +170,8 @@ struct net_recv {
 	uint32_t ring_rkey[NET_MAX_RAILS];
 	struct net_block *mirror; /* the lines that are written there, by slot */
 	struct net_block *notes;  /* the sender's answers, likewise, or NULL */
+	/* quiet lines: in a row, at most, and at last; where the last of them ended */
+	uint32_t quiet_most, nquiet, quiet_end;
 	struct net_req req[NET_MAX_REQS];
 	struct net_slot slot[NET_RING_ENTRIES];
 	/* segment.c: segments that the peer was granted, and that came, since the beginning */

@@ -41,7 +41,7 @@ static float latency_us(uint32_t part_id)
 
 static uint8_t wire_caps(const struct srd_dev_attr *attr)
 {
-	uint8_t caps = 0;
+	uint8_t caps = PROTO_CAP_QUIET;
 
 	if (attr->caps & SRD_CAP_RDMA_WRITE)
 		caps |= PROTO_CAP_WRITE;

@@ -361,7 +361,7 @@ bool net_eager_doubt(struct net_req *req, int rail, const struct srd_wc *wc)
 {
 	struct net_recv *r = (struct net_recv *)req->comm;
 
-	if (r->c.kind != NET_RECV || !r->eager)
+	if (r->c.kind != NET_RECV || !r->eager || req->quiet)
 		return false;
 	req->busy--;
 	if (!r->doubtful) {

@@ -287,15 +287,20 @@ __attribute__((noinline)) void net_reclaim(struct net_recv *r)
 	r->slots_free = r->nslots - (r->next_seq - oldest);
 }
 
-/* For @n buffers: a request, slots, and promised room for the immediates to come. */
-static bool has_room(struct net_recv *r, uint32_t n)
+/* For @n buffers: a request, and slots. */
+static bool has_slots(struct net_recv *r, uint32_t n)
 {
 	if (unlikely(r->slots_free < n || r->req_next - r->req_first == NET_MAX_REQS)) {
 		net_reclaim(r);
-		if (r->slots_free < n || r->req_next - r->req_first == NET_MAX_REQS)
-			return false;
+		return r->slots_free >= n && r->req_next - r->req_first != NET_MAX_REQS;
 	}
-	return r->reserve + r->c.engine->imm_free >= n;
+	return true;
+}
+
+/* And promised room for the immediates to come. */
+static bool has_room(struct net_recv *r, uint32_t n)
+{
+	return has_slots(r, n) && r->reserve + r->c.engine->imm_free >= n;
 }
 
 static void promise(struct net_recv *r, struct net_req *req)
@@ -346,7 +351,7 @@ static void open_slot(struct net_recv *r, const struct net_req *req, int i, void
 	for (int k = 0; k < r->c.nrails; k++)
 		l->rkey[k] = mr->rkey[k];
 	l->n = req->n;
-	l->idx = (uint8_t)i;
+	l->flags = 0;
 	l->rail0 = r->next_rail;
 	l->eager = (uint8_t)r->eager_limit;
 	l->seq = seq;
@@ -365,6 +370,17 @@ int net_announce(struct net_recv *r, struct net_req *req)
 	if (unlikely(rc == 0 && n < req->n))
 		rc = r->c.mover->lines(r, req, req->seq + n, req->n - n);
 	return rc;
+}
+
+/* Its lines are on their way. */
+static void begin_recv(struct net_recv *r, struct net_req *req, uint32_t n, void **request)
+{
+	r->next_rail = (uint8_t)net_next_rail(&r->c, r->next_rail);
+	r->next_seq += n;
+	r->slots_free -= n;
+	r->req_next++;
+	req->in_use = true;
+	*request = req;
 }
 
 static int recv_entered(struct net_recv *r, int n, void *const *data, const size_t *sizes,
@@ -391,14 +407,9 @@ static int recv_entered(struct net_recv *r, int n, void *const *data, const size
 		return rc;
 	}
 	promise(r, req);
-	r->next_rail = (uint8_t)net_next_rail(&r->c, r->next_rail);
-	r->next_seq += (uint32_t)n;
-	r->slots_free -= (uint32_t)n;
-	r->req_next++;
-	req->in_use = true;
+	begin_recv(r, req, (uint32_t)n, request);
 	if (unlikely(r->nearly))
 		net_eager_posted(r, req);
-	*request = req;
 	return 0;
 close_slots:
 	for (int i = 0; i < n; i++)
@@ -406,14 +417,91 @@ close_slots:
 	return later(&r->c);
 }
 
+/*
+ * Quiet receives: NCCL's hint says that whoever waits for the data looks for them in the buffer (LL
+ * and LL128). Their lines ask for writes without immediates, which cost this side nothing, and they
+ * are done when the lines are there: not earlier, so that a peer that is gone is noticed.
+ *
+ * Nothing tells then that the peer has seen such a line. There are at most quiet_most in a row,
+ * half of the ring, and what comes for the next one tells of all before it: net_reclaim() gives no
+ * slot away before. So lines are never overrun, and there is always one in a full ring that will
+ * tell: before the first quiet one are at most NET_EAGER_MOST whose messages went ahead and told
+ * nothing, and NET_EAGER_MOST + quiet_most leave room for a group.
+ *
+ * A message that went ahead must be copied by a later call, and after a receive that is done there
+ * may be none. So none is quiet while any may have gone ahead, and none that comes with a promise:
+ * for small messages into memory of the host, these save more.
+ */
+static __attribute__((noinline)) bool may_be_quiet(struct net_recv *r, int n,
+						   const struct net_mr *mr)
+{
+	if (r->next_seq != r->quiet_end)
+		r->nquiet = 0; /* another was posted since */
+	if (n > 1 || r->nquiet == r->quiet_most)
+		return false;
+	return !r->eager || (mr->gpu && r->eager_next == r->eager_limit && !r->nearly);
+}
+
+void net_quiet_expect(struct net_recv *r)
+{
+	if (r->nslots >= 2 * (NET_EAGER_MOST + NET_MAX_RECVS))
+		r->quiet_most = r->nslots / 2 - 1;
+}
+
+static __attribute__((noinline)) int recv_quiet(struct net_recv *r, void *data, size_t size,
+						int tag, const struct net_mr *mr, void **request)
+{
+	struct net_req *req = &r->req[r->req_next % NET_MAX_REQS];
+	int rc;
+
+	if (unlikely(r->c.err))
+		return r->c.err;
+	if (unlikely(!has_slots(r, 1)))
+		return later(&r->c);
+	req->n = req->to_come = 1;
+	req->slot = (uint16_t)((r->next_seq - 1) & (r->nslots - 1));
+	open_slot(r, req, 0, data, size, tag, mr);
+	net_slot_of(r, req, 0)->open = false;
+	net_line(r->mirror, r->next_seq, r->nslots)->flags = PROTO_QUIET;
+	req->seq = r->next_seq;
+	rc = net_announce(r, req);
+	if (unlikely(rc == -EAGAIN))
+		return later(&r->c);
+	if (unlikely(rc)) {
+		net_comm_fail(&r->c, rc, "post of a clear-to-send", r->next_rail, NULL);
+		return rc;
+	}
+	req->quiet = true;
+	req->eager = 1; /* as little as an eager message does what comes for it tell */
+	begin_recv(r, req, 1, request);
+	r->nquiet++;
+	r->quiet_end = r->next_seq;
+	return 0;
+}
+
+static void quiet_told(struct net_req *req)
+{
+	struct net_engine *e = req->comm->engine;
+
+	req->quiet = false;
+	req->to_come = 0;
+	if (unlikely(e->counting))
+		net_count(&e->counts.quiet_recvs, 1);
+}
+
 int net_irecv(struct net_recv *r, int n, void *const *data, const size_t *sizes, const int *tags,
 	      void *const *mrs, void **request)
 {
+	bool quiet;
 	int rc;
 
-	*request = NULL;
 	net_owner_enter(&r->c.engine->owner);
-	rc = recv_entered(r, n, data, sizes, tags, mrs, request);
+	quiet = unlikely(*request == NCCL_NET_EARLY_RECV_HINT) && may_be_quiet(r, n, mrs[0]);
+	*request = NULL;
+	if (unlikely(quiet))
+		rc = recv_quiet(r, data[0], sizes[0], tags[0], mrs[0], request);
+	else
+		rc = recv_entered(r, n, data, sizes, tags, mrs, request);
 	net_owner_leave(&r->c.engine->owner);
 	return rc;
 }
@@ -523,6 +611,8 @@ static void request_completed(struct net_engine *e, int rail, const struct srd_w
 		req->to_come--;
 	} else if (kind == WR_LINES || kind == WR_FIN) {
 		req->busy--;
+		if (unlikely(req->quiet))
+			quiet_told(req);
 	} else if (kind == WR_READ && net_eager_copies(req, which)) {
 		net_eager_copied(req, which, rail);
 	} else if (kind == WR_READ) {

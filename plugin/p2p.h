@@ -9,7 +9,10 @@
 /* *@request is NULL when nothing was started: to be called again. */
 int net_isend(struct net_send *s, void *data, size_t size, int tag, const struct net_mr *mr,
 	      void **request);
-/* @n: 1 ... NET_MAX_RECVS buffers, each with its size, tag and registration. */
+/*
+ * @n: 1 ... NET_MAX_RECVS buffers, each with its size, tag and registration. Where *@request is
+ * NCCL_NET_EARLY_RECV_HINT the receive may be done, of 0 bytes, before its data are here.
+ */
 int net_irecv(struct net_recv *r, int n, void *const *data, const size_t *sizes, const int *tags,
 	      void *const *mrs, void **request);
 /*
@@ -68,6 +71,9 @@ int net_announce(struct net_recv *r, struct net_req *req);
 
 /* Slots and requests of receives that are over become free, oldest first. Entered. */
 void net_reclaim(struct net_recv *r);
+
+/* The peer of @r knows of quiet lines. Its ring may be too small for them. */
+void net_quiet_expect(struct net_recv *r);
 
 /* All of a buffer is here. */
 void net_slot_filled(struct net_recv *r, struct net_slot *slot);

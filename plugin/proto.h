@@ -29,6 +29,7 @@ enum {
 	PROTO_CAP_UNSOLICITED = 1u << 1,
 	PROTO_CAP_READ = 1u << 2,
 	PROTO_CAP_EAGER = 1u << 3,  /* that side knows of eager messages */
+	PROTO_CAP_QUIET = 1u << 4,  /* and of quiet lines */
 	PROTO_SAYS_ORDER = 1u << 7, /* in a handle: that side lets NCCL use LL and LL128 */
 };
 
@@ -119,6 +120,11 @@ int proto_resp_unpack(struct proto_resp *resp, const uint8_t *in, size_t len);
 
 /* ---- clear to send ---- */
 
+/* Of a line. Peers that know of none of these have small numbers in place of the flags. */
+enum {
+	PROTO_QUIET = 1u << 7, /* the data are to come without an immediate */
+};
+
 /*
  * One buffer of a posted receive, written by the receiver into the sender's ring; those of a group
  * follow each other. seq is its last word and lands last: who sees it sees the line. It counts
@@ -132,7 +138,8 @@ struct proto_cts {
 	uint32_t tag;
 	uint32_t conn_id; /* the sender's */
 	uint32_t rkey[NET_MAX_RAILS];
-	uint8_t n, idx; /* group of receives: its size, and which one this is */
+	uint8_t n;      /* lines of its group of receives */
+	uint8_t flags;  /* PROTO_QUIET */
 	uint8_t eager;  /* low bits: the first eager message that may not be sent yet */
 	uint8_t rail0;  /* where the first piece goes */
 	uint32_t grant; /* messages that may be sent since the beginning, or 0: not counted */

@@ -63,6 +63,7 @@ static void write_counts(FILE *f, const char *name, const struct net_counts *c, 
 		c->recv_bytes, c->refused, c->again);
 	fprintf(f, ",\"eager\":{\"sends\":%" PRIu64 ",\"recvs\":%" PRIu64 "}", c->eager_sends,
 		c->eager_recvs);
+	fprintf(f, ",\"quiet\":{\"recvs\":%" PRIu64 "}", c->quiet_recvs);
 	fputs(",\"rails\":[", f);
 	for (int i = 0; i < nrails; i++)
 		fprintf(f, "%s{\"requests\":%" PRIu64 ",\"bytes\":%" PRIu64 "}", i ? "," : "",

@@ -20,6 +20,7 @@ struct net_counts {
 	uint64_t refused;                  /* isends and irecvs that found no credits */
 	uint64_t again;                    /* requests that another rail took over */
 	uint64_t eager_sends, eager_recvs; /* of the messages, those that went ahead */
+	uint64_t quiet_recvs; /* receives done before their messages, which are not in recvs */
 	uint64_t rail_requests[NET_MAX_RAILS], rail_bytes[NET_MAX_RAILS];
 };
 

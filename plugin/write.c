@@ -2,7 +2,8 @@
 /*
  * Data by RDMA writes: the receiver writes clear-to-send lines into the sender's ring, the sender
  * writes the data straight into the receiver's buffer, in one piece or in one per rail, each with
- * an immediate that says which buffer it is for. No order is assumed between any two of these.
+ * an immediate that says which buffer it is for, unless the line is a quiet one. No order is
+ * assumed between any two of these.
  */
 #include <errno.h>
 
@@ -77,8 +78,9 @@ post_piece(struct net_send *s, struct net_req *req, uint32_t i, const struct pro
 	return rc;
 }
 
-static int send_data(struct net_send *s, struct net_req *req, const struct proto_cts *l,
-		     uint32_t seq, const void *data, const struct net_mr *mr)
+static inline __attribute__((always_inline)) int
+send_pieces(struct net_send *s, struct net_req *req, const struct proto_cts *l, uint32_t seq,
+	    const void *data, const struct net_mr *mr)
 {
 	struct net_cut cut = net_cut(&s->c, req->bytes, l->rail0);
 	uint32_t i = 0;
@@ -99,6 +101,27 @@ static int send_data(struct net_send *s, struct net_req *req, const struct proto
 	return rc;
 }
 
+/* The buffer's user finds out by itself that the data are there. */
+static __attribute__((noinline)) int send_quiet(struct net_send *s, struct net_req *req,
+						const struct proto_cts *l, uint32_t seq,
+						const void *data, const struct net_mr *mr)
+{
+	int rc;
+
+	s->wr.op = IBV_WR_RDMA_WRITE;
+	rc = send_pieces(s, req, l, seq, data, mr);
+	s->wr.op = IBV_WR_RDMA_WRITE_WITH_IMM;
+	return rc;
+}
+
+static int send_data(struct net_send *s, struct net_req *req, const struct proto_cts *l,
+		     uint32_t seq, const void *data, const struct net_mr *mr)
+{
+	if (unlikely(l->flags & PROTO_QUIET))
+		return send_quiet(s, req, l, seq, data, mr);
+	return send_pieces(s, req, l, seq, data, mr);
+}
+
 /* ---- again ---- */
 
 /* A rail with room, or -1. */
@@ -112,6 +135,7 @@ static int any_rail(const struct net_comm *c)
 
 static __attribute__((noinline, cold)) int send_again(struct net_send *s, struct net_req *req)
 {
+	const struct proto_cts *l = &s->line[req - s->req];
 	uint32_t step = net_cut_step(req->bytes, req->n);
 	int rc = 0;
 
@@ -119,6 +143,8 @@ static __attribute__((noinline, cold)) int send_again(struct net_send *s, struct
 		net_forgotten(&s->c);
 		return 0;
 	}
+	if (l->flags & PROTO_QUIET)
+		s->wr.op = IBV_WR_RDMA_WRITE;
 	while (req->lost && !rc) {
 		uint32_t i = (uint32_t)__builtin_ctz(req->lost), left = req->bytes - i * step;
 		struct net_cut cut = {
@@ -127,13 +153,16 @@ static __attribute__((noinline, cold)) int send_again(struct net_send *s, struct
 			.len = left < step ? left : step,
 		};
 
-		if (cut.rail < 0)
-			return -EAGAIN;
+		if (cut.rail < 0) {
+			rc = -EAGAIN;
+			break;
+		}
 		/* It counts as the one that failed, which is to come still. */
-		rc = post_piece(s, req, i, &s->line[req - s->req], req->data, req->mr, &cut);
+		rc = post_piece(s, req, i, l, req->data, req->mr, &cut);
 		req->to_come -= rc == 0;
 		req->lost &= (uint8_t)(req->lost - 1);
 	}
+	s->wr.op = IBV_WR_RDMA_WRITE_WITH_IMM;
 	return rc;
 }
 

@@ -114,6 +114,35 @@ ParameterizedTest(struct mode *m, stats, messages_are_counted_by_protocol_and_si
 	remove_dir();
 }
 
+/* Nobody tells how large they were. */
+Test(stats, receives_that_are_done_early_are_counted_apart)
+{
+	struct mem from, to;
+	struct plug p;
+	struct link l;
+
+	use_file();
+	make_dir();
+	setenv("NCCL_EFA_EAGER_MAX", "0", 1);
+	plug_open(&p, 0);
+	link_open(&l, &p, 0, 0);
+	mem_get(&from, &p, l.send, BIG, 0);
+	mem_get(&to, &p, l.recv, BIG, 0);
+	for (int i = 0; i < N; i++) {
+		plug_wait(&p, plug_irecv_early(&p, l.recv, to.at, BIG, 0, to.mh));
+		plug_wait(&p, plug_send(&p, l.send, from.at, SMALL, 0, from.mh));
+	}
+	message(&p, &l, &from, &to, SMALL);
+	mem_put(&from);
+	mem_put(&to);
+	link_close(&l);
+	plug_close(&p);
+	cr_assert(eq(str, at("d[\"devices\"][0][\"write\"][\"sends\"]"), (char *)"{'512': 8}"));
+	cr_assert(eq(str, at("d[\"devices\"][0][\"write\"][\"recvs\"]"), (char *)"{'512': 1}"));
+	cr_assert(eq(str, at("d[\"devices\"][0][\"write\"][\"quiet\"]"), (char *)"{'recvs': 7}"));
+	remove_dir();
+}
+
 /* A process that is killed leaves what it was at a second before. */
 Test(stats, file_is_written_while_there_is_traffic)
 {

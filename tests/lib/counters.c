@@ -92,3 +92,15 @@ long long counters_rnr(void)
 	need(devs > 0, "no device has counters");
 	return n;
 }
+
+long long counters_received(void)
+{
+	static const char key[] = "\"receives\":{\"0\":";
+	long long n = 0;
+
+	for (const char *at = strstr(ask(), key); at; at = strstr(at, key)) {
+		at += sizeof(key) - 1;
+		n += strtoll(at, NULL, 10);
+	}
+	return n;
+}

@@ -20,5 +20,7 @@ void counters_since(struct counters *c, const char *op, const struct counters *b
 long long counters_sum(const struct counters *c);
 /* Requests of all devices that found no receive posted, so far. */
 long long counters_rnr(void);
+/* Receives that all devices have completed well, those without a buffer included, so far. */
+long long counters_received(void);
 
 #endif

@@ -227,7 +227,7 @@ Test(proto, clear_to_send_line_has_these_bytes)
 		.conn_id = 0x31323334,
 		.rkey = {0x41424344, [7] = 0x51525354},
 		.n = 0x61,
-		.idx = 0x62,
+		.flags = 0x62,
 		.eager = 0x63,
 		.rail0 = 0x64,
 		.grant = 0x81828384,
