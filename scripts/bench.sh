@@ -58,14 +58,14 @@ tally() {
 	}' "$1" "$dir"/callgrind.*
 }
 
-# instructions BYTES RAILS; sends wait for their receives, as net_calls plans it
+# instructions BYTES RAILS [early]; sends wait for their receives, as net_calls plans it
 instructions() {
 	rm -f "$dir"/callgrind.*
 	NCCL_EFA_EAGER_MAX=0 NCCL_EFA_RAILS=$2 on_softefa "$2" valgrind -q --tool=callgrind --trace-children=yes --fair-sched=yes \
 		--toggle-collect='counted_*' --collect-systime=yes --dump-instr=yes --compress-strings=no --compress-pos=no \
-		--callgrind-out-file="$dir/callgrind.%p" "$build/bench/net_calls" "$plugin" "$1"
+		--callgrind-out-file="$dir/callgrind.%p" "$build/bench/net_calls" "$plugin" ${3:+"$3"} "$1"
 	locking >"$dir/locks"
-	printf '\n%-30s %6s %14s\n' "Calls, $1 B, rails: $2" calls instructions
+	printf '\n%-30s %6s %14s\n' "Calls, $1 B, rails: $2${3:+, $3}" calls instructions
 	tally "$dir/locks"
 }
 
@@ -187,6 +187,7 @@ printf '# %s, %s cores, Linux %s, load %s\n' "$(sed -n 's/^model name.*: //p' /p
 printf '# commit %s, %s\n' "$(git describe --always --dirty 2>/dev/null || echo unknown)" "$(date -u +%F)"
 [ -n "${PLUGIN:-}" ] || { srd_instructions; call_times; rates; }
 instructions 8 1
+instructions 8 1 early
 instructions 65536 1
 instructions 65536 4
 instructions 1048576 4

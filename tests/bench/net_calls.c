@@ -5,7 +5,8 @@
  * name (counted_...), for callgrind to count by; scripts/bench.sh reads its output.
  *
  * usage: net_calls PLUGIN.so [bytes] [messages]
- *        net_calls PLUGIN.so idle SECONDS    prints what an idle process uses, in % of a core
+ *        net_calls PLUGIN.so early [bytes] [messages]    with the hint that receives may be done
+ * early net_calls PLUGIN.so idle SECONDS    prints what an idle process uses, in % of a core
  *        net_calls PLUGIN.so connect COMMS   prints what each of that many connections takes, once
  *                                            there are some: microseconds, and bytes of the two
  * ends that each process has then
@@ -38,6 +39,7 @@ static int sock; /* to the other process */
 static void *ctx;
 static void *send_comm, *recv_comm, *send_mr, *recv_mr;
 static char *send_buf, *recv_buf;
+static int early;     /* receives have the hint */
 static int unplanned; /* calls that did not find what they should */
 
 static void die(const char *what, int rc)
@@ -87,7 +89,7 @@ static ALWAYS_INLINE void *start_send(size_t bytes)
 
 static ALWAYS_INLINE void *start_recv(size_t bytes)
 {
-	void *req = NULL, *buf = recv_buf;
+	void *req = early ? NCCL_NET_EARLY_RECV_HINT : NULL, *buf = recv_buf;
 	int tag = TAG;
 
 	ok(net->irecv(recv_comm, 1, &buf, &bytes, &tag, &recv_mr, NULL, &req), "irecv");
@@ -185,6 +187,30 @@ static void receive_counted(size_t bytes)
 	if (bytes && recv_buf[bytes - 1] != 1)
 		die("wrong data", recv_buf[bytes - 1]);
 	memset(recv_buf, 0, bytes);
+	tell();
+}
+
+/* Done when the sender knows of it; who waits for the data looks for them. */
+static void receive_early(size_t bytes)
+{
+	volatile char *last = recv_buf + bytes - 1;
+	void *req;
+
+	hear();
+	memset(recv_buf, 0, bytes); /* all that was sent before is here */
+	req = counted_irecv(bytes);
+	if (!req)
+		die("irecv started nothing", 0);
+	rest(2);
+	if (!counted_completing_test_of_irecv(req)) {
+		unplanned++;
+		finish(req);
+	}
+	tell();
+	for (int i = 0; i < 1000 && bytes && *last != 1; i++)
+		rest(1);
+	if (bytes && *last != 1)
+		die("wrong data", *last);
 	tell();
 }
 
@@ -366,10 +392,13 @@ static void count_connections(int n, int receiver)
 
 int main(int argc, char **argv)
 {
+	int has_hint = argc > 2 && strcmp(argv[2], "early") == 0;
 	int is_connect = argc > 3 && strcmp(argv[2], "connect") == 0;
 	int is_idle = argc > 3 && strcmp(argv[2], "idle") == 0;
-	size_t bytes = argc > 2 && !is_idle ? strtoul(argv[2], NULL, 0) : 65536;
-	int messages = argc > 3 && !is_idle ? atoi(argv[3]) : 20, receiver;
+	char **arg = argv + has_hint;
+	int args = argc - has_hint, receiver;
+	size_t bytes = args > 2 && !is_idle ? strtoul(arg[2], NULL, 0) : 65536;
+	int messages = args > 3 && !is_idle ? atoi(arg[3]) : 20;
 	struct ends first;
 	void *dl = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
 
@@ -377,6 +406,7 @@ int main(int argc, char **argv)
 	if (!net)
 		die(argc > 1 ? dlerror() : "usage: net_calls PLUGIN.so [bytes] [messages]", 0);
 	receiver = start_peer(argv);
+	early = has_hint;
 	init();
 	if (is_connect) {
 		count_connections(atoi(argv[3]), receiver);
@@ -393,7 +423,9 @@ int main(int argc, char **argv)
 	if (is_idle)
 		idle(atoi(argv[3]), receiver);
 	for (int i = 0; i < messages && !is_idle; i++)
-		receiver ? receive_counted(bytes) : send_counted(bytes);
+		!receiver ? send_counted(bytes)
+		: early   ? receive_early(bytes)
+			  : receive_counted(bytes);
 	if (unplanned)
 		fprintf(stderr, "net_calls: %d calls did not find what they should\n", unplanned);
 	if (!receiver)
