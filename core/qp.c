@@ -42,6 +42,11 @@ static int check(const struct srd_dev *dev, const struct srd_qp_attr *attr, uint
 {
 	const char *name = dev->ibv->device->name;
 
+	if (attr->type != SRD_QP_SRD && attr->type != SRD_QP_UD) {
+		srd_err("%s: QP refused: type %d; an EFA has SRD (%d) and UD (%d)", name,
+			(int)attr->type, SRD_QP_SRD, SRD_QP_UD);
+		return -EINVAL;
+	}
 	if (!attr->send_cq || !attr->recv_cq) {
 		srd_err("%s: QP refused: it needs a send CQ and a receive CQ", name);
 		return -EINVAL;

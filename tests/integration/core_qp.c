@@ -117,6 +117,20 @@ Test(qp, unsolicited_ud_queue_pair_is_refused)
 	loop_fini(&l);
 }
 
+/* Public report 11: without a command to the kernel, which would take it for an SRD one. */
+Test(qp, queue_pair_of_another_type_is_refused)
+{
+	struct srd_qp_attr attr;
+	struct loop l;
+
+	init(&l, &attr);
+	attr.type = (enum srd_qp_type)(SRD_QP_UD + 1);
+	assert_refused(&l, &attr, -EINVAL);
+	attr.type = (enum srd_qp_type) - 1;
+	assert_refused(&l, &attr, -EINVAL);
+	loop_fini(&l);
+}
+
 Test(qp, queue_pair_without_a_cq_is_refused)
 {
 	struct srd_qp_attr attr;
