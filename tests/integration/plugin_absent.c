@@ -46,6 +46,39 @@ Test(library, links_to_no_verbs_and_no_cuda)
 		cr_assert(not(cmd_says(&c, *no)), "%s", c.out);
 }
 
+/*
+ * Public report 23: CUDA's switch for each pointer, which memory that is mapped piece by piece has
+ * not. All that is asked of CUDA is by name.
+ */
+Test(library, sets_no_attribute_of_a_pointer)
+{
+	struct cmd c;
+
+	cmd_run(&c, 20,
+		"unset LD_PRELOAD; grep -ao 'cu[A-Z][A-Za-z]*[_a-z0-9]*' $B/libnccl-net-efa.so |"
+		" sort -u");
+	cr_assert(zero(int, c.code), "%s", c.out);
+	cr_assert(cmd_says(&c, "cuMemGetHandleForAddressRange\n"), "%s", c.out);
+	cr_assert(not(cmd_says(&c, "cuPointerSetAttribute")), "%s", c.out);
+}
+
+/* Public reports 3 and 68: there is no other way by which data could go. */
+Test(library, has_no_calls_for_another_way)
+{
+	struct cmd c;
+
+	cmd_run(&c, 20,
+		"unset LD_PRELOAD; nm -D -u $B/libnccl-net-efa.so | awk '{print $2}' |"
+		" sed 's/@.*//'");
+	cr_assert(zero(int, c.code), "%s", c.out);
+	cr_assert(cmd_says(&c, "memcpy\n"), "%s", c.out);
+	for (const char *const *no =
+		     (const char *[]){"socket", "connect\n", "accept", "send\n", "recv\n",
+				      "shm_open", "shmget", "mq_open", "pipe", "process_vm", NULL};
+	     *no; no++)
+		cr_assert(not(cmd_says(&c, *no)), "%s: %s", *no, c.out);
+}
+
 Test(library, has_the_name_nccl_looks_for)
 {
 	struct cmd c;
@@ -67,10 +100,13 @@ static void go_without_efa(void)
 Test(absent, host_without_efa_has_no_devices_and_one_line_says_why)
 {
 	struct plug p;
+	int64_t begin;
 
 	go_without_efa();
 	plug_load(&p, 0);
+	begin = now_ms();
 	plug_init(&p);
+	cr_assert(lt(i64, now_ms() - begin, 5000), "NCCL waits");
 	cr_assert(zero(int, p.ndev));
 	cr_assert(zero(int, plug_warned()), "%s", plug_warning());
 	cr_assert(eq(int, plug_informed(), 1), "the last: %s", plug_info());

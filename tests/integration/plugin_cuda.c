@@ -631,11 +631,41 @@ Test(cuda, registration_that_fails_names_every_way)
 	cr_assert(ne(int, try_fd(&r, r.link.send, at + (1 << 28), 4096, 999, 0, &mh), NCCL_NET_OK));
 	cr_assert(eq(ptr, mh, NULL));
 	cr_assert(eq(int, plug_warned(), 1));
-	for (const char *const *s = (const char *[]){"GPU memory", "ibv_reg_dmabuf_mr",
-						     "ibv_reg_mr", "other ranges", NULL};
+	for (const char *const *s =
+		     (const char *[]){"GPU memory", "ibv_reg_dmabuf_mr", "Bad file descriptor",
+				      "ibv_reg_mr", "Bad address", "other ranges", NULL};
 	     *s; s++)
 		need(strstr(plug_warning(), *s), "no %s: %s", *s, plug_warning());
 	plug_forget();
+	rig_close(&r);
+}
+
+/* Public report 33: from the first question to the end. */
+Test(cuda, capture_of_a_stream_does_not_mind_a_connection)
+{
+	enum { SIZE = 5000 };
+	struct fake_cuda *fake = fake_cuda_load();
+	uint8_t *from, *to;
+	struct rig r = {.fake = fake};
+	void *a, *b, *request = NULL;
+	int size = SIZE;
+
+	setenv("NCCL_EFA_FLUSH", "cuda", 1);
+	from = fake_cuda_alloc(SIZE);
+	to = fake_cuda_alloc(SIZE);
+	fake->capturing = true;
+	plug_open(&r.plug, 0);
+	need(support(&r.plug) & CUDA, "no GPU memory");
+	link_open(&r.link, &r.plug, 0, 0);
+	a = reg(&r, r.link.send, from, SIZE, BY_ADDRESS);
+	b = reg(&r, r.link.recv, to, SIZE, BY_ADDRESS);
+	for (uint32_t i = 0; i < 5; i++)
+		carry(&r, from, a, to, b, SIZE, i);
+	need(!r.plug.net.iflush(r.link.recv, 1, (void *[]){to}, &size, &b, &request), "iflush");
+	cr_assert(eq(uint, fake->flushes, 1));
+	plug_dereg(&r.plug, r.link.send, a);
+	plug_dereg(&r.plug, r.link.recv, b);
+	cr_assert(zero(uint, fake->unsafe));
 	rig_close(&r);
 }
 

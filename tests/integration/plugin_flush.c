@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "../cuda/fake.h"
 #include "../lib/bytes.h"
@@ -140,6 +141,41 @@ ParameterizedTest(struct plug_abi *abi, flush, buffer_of_a_gpu_is_read_once_by_t
 	cr_assert(eq(llong, counters_sum(&c), 100));
 	cr_assert(eq(llong, c.bytes[0] + c.bytes[1] + c.bytes[2] + c.bytes[3], 100));
 	cr_assert(zero(uint, r.fake->flushes));
+	rig_close(&r);
+}
+
+/*
+ * Public report 34: of several GPUs that share a NIC, the one that got the data. The other's is
+ * gone, which the NIC says when it reads there.
+ */
+Test(flush, memory_that_got_the_data_is_what_is_read)
+{
+	struct plug *p;
+	uint8_t *other;
+	void *mh, *request;
+	struct rig r;
+	int size = SMALL;
+
+	plug_softefa("log=0");
+	use_cuda(&r);
+	r.fake->dmabuf = false; /* or what is unmapped stays there, as a file */
+	rig_open(&r, 0);
+	p = &r.plug;
+	other = fake_cuda_alloc(SIZE);
+	need(!p->net.reg_mr(&p->net, r.link.recv, other, SIZE, NCCL_NET_PTR_CUDA, &mh), "%s",
+	     plug_warning());
+	arrive(&r, other, mh, SMALL, 1);
+	finish(&r, flush(&r, 1, (void *[]){other}, &size, &mh));
+	munmap(other, SIZE);
+	arrive(&r, r.gpu, r.mh, SMALL, 2);
+	finish(&r, flush_gpu(&r, SMALL));
+	cr_assert(zero(int, plug_warned()), "%s", plug_warning());
+	arrive(&r, r.gpu, r.mh, SMALL, 3);
+	munmap(r.gpu, SIZE);
+	request = flush_gpu(&r, SMALL);
+	cr_assert(ne(int, plug_test_fails(p, request, PLUG_WAIT_MS), NCCL_NET_OK));
+	plug_forget();
+	plug_dereg(p, r.link.recv, mh);
 	rig_close(&r);
 }
 

@@ -179,6 +179,30 @@ ParameterizedTest(struct plug_abi *abi, props, properties_are_equal_in_all_versi
 	plug_close(&newest);
 }
 
+/*
+ * Public report 16: processes that only ask take no queue pair from those that work, and an
+ * adapter whose queue pairs are all taken is there all the same.
+ */
+Test(props, devices_are_told_without_a_queue_pair)
+{
+	uint8_t handle[NCCL_NET_HANDLE_BYTES];
+	struct plug p;
+	void *listen;
+
+	plug_softefa("fault=refuse qp,fault=refuse cq");
+	plug_open(&p, 0);
+	cr_assert(gt(int, p.ndev, 0));
+	for (int dev = 0; dev < p.ndev; dev++) {
+		struct nccl_net_props_v12 props = properties(&p, dev);
+
+		assert_sensible(&props, dev, 12);
+	}
+	cr_assert(zero(int, plug_warned()), "%s", plug_warning());
+	cr_assert(ne(int, p.net.listen(&p.net, p.ctx, 0, handle, &listen), NCCL_NET_OK));
+	plug_forget();
+	plug_close(&p);
+}
+
 struct dev {
 	int index;
 };

@@ -25,7 +25,7 @@ static void open_with(struct pipe *p, const char *protocol)
 }
 
 /* Messages until a call fails; NCCL_NET_OK: none did in time. */
-static enum nccl_net_result run_dry(struct pipe *p)
+static enum nccl_net_result run_dry(struct pipe *p, size_t bytes)
 {
 	int64_t end = now_ms() + SOON_MS;
 	enum nccl_net_result rc = NCCL_NET_OK;
@@ -35,13 +35,13 @@ static enum nccl_net_result run_dry(struct pipe *p)
 
 	while (rc == NCCL_NET_OK && now_ms() < end) {
 		void *at = p->to.at, *mh = p->to.mh;
-		size_t size = SIZE;
+		size_t size = bytes;
 		int tag = 0, done = 0;
 
 		if (!recv)
 			rc = net->irecv(net, p->l.recv, 1, &at, &size, &tag, &mh, NULL, &recv);
 		if (!rc && !send)
-			rc = net->isend(net, p->l.send, p->from.at, SIZE, 0, p->from.mh, NULL,
+			rc = net->isend(net, p->l.send, p->from.at, bytes, 0, p->from.mh, NULL,
 					&send);
 		if (!rc && recv)
 			rc = net->test(recv, &done, NULL);
@@ -79,11 +79,16 @@ ParameterizedTest(struct code *c, status, warning_says_what_it_means_and_what_to
 	snprintf(rule, sizeof(rule), "status %u op=write nth=7", c->status);
 	snprintf(number, sizeof(number), "(status %u)", c->status);
 	faults_put(rule);
-	cr_assert(ne(int, run_dry(&p), NCCL_NET_OK));
+	cr_assert(ne(int, run_dry(&p, SIZE), NCCL_NET_OK));
 	cr_assert(eq(int, plug_warned(), 1), "%s", plug_warning());
 	need(strstr(plug_warning(), number), "%s", plug_warning());
 	need(strstr(plug_warning(), srd_status_str(c->status)), "%s", plug_warning());
 	need(strstr(plug_warning(), srd_status_hint(c->status)), "%s", plug_warning());
+	/* Public report 44. */
+	if (c->status == 13 || c->status == 15)
+		need(strstr(plug_warning(), "security group") &&
+			     strstr(plug_warning(), "inbound and outbound"),
+		     "%s", plug_warning());
 	plug_forget();
 	pipe_close(&p);
 }
@@ -113,7 +118,21 @@ ParameterizedTest(struct strike *s, status, no_request_fails_unheard)
 	plug_softefa("log=0");
 	open_with(&p, s->protocol);
 	faults_put(s->rule);
-	cr_assert(eq(int, run_dry(&p), NCCL_NET_REMOTE_ERROR));
+	cr_assert(eq(int, run_dry(&p, SIZE), NCCL_NET_REMOTE_ERROR));
+	need(plug_said("(status 8)"), "%s", plug_warning());
+	plug_forget();
+	pipe_close(&p);
+}
+
+/* There the message itself is the only send. */
+Test(status, message_ahead_does_not_fail_unheard)
+{
+	struct pipe p;
+
+	plug_softefa("log=0");
+	open_with(&p, "write");
+	faults_put("status 8 op=send nth=10");
+	cr_assert(eq(int, run_dry(&p, 600), NCCL_NET_REMOTE_ERROR));
 	need(plug_said("(status 8)"), "%s", plug_warning());
 	plug_forget();
 	pipe_close(&p);

@@ -47,6 +47,7 @@ static NCCL_NET_PRINTF(5, 6) void listen_to(enum nccl_net_log_level level, unsig
 		strcpy(said.info, text);
 	}
 	strncat(said.all, text, sizeof(said.all) - strlen(said.all) - 1);
+	strncat(said.all, "\n", sizeof(said.all) - strlen(said.all) - 1);
 	pthread_mutex_unlock(&said.lock);
 }
 
@@ -86,6 +87,25 @@ bool plug_said(const char *text)
 
 	pthread_mutex_lock(&said.lock);
 	found = strstr(said.all, text);
+	pthread_mutex_unlock(&said.lock);
+	return found;
+}
+
+static bool has_all(const char *line, size_t len, const char *const *texts)
+{
+	while (*texts && memmem(line, len, *texts, strlen(*texts)))
+		texts++;
+	return !*texts;
+}
+
+bool plug_said_once(const char *const *texts)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&said.lock);
+	for (const char *line = said.all, *end; !found && (end = strchr(line, '\n'));
+	     line = end + 1)
+		found = has_all(line, (size_t)(end - line), texts);
 	pthread_mutex_unlock(&said.lock);
 	return found;
 }

@@ -49,6 +49,8 @@ const char *plug_warning(void);
 const char *plug_info(void);
 /* Is @text in any of them? */
 bool plug_said(const char *text);
+/* Are all of @texts, which end with NULL, in one of them? */
+bool plug_said_once(const char *const *texts);
 void plug_forget(void);
 
 /* ---- connections ---- */
