@@ -61,6 +61,15 @@ static void *comm_new(size_t size, enum net_comm_kind kind)
 	return c;
 }
 
+/* There is no memory for it. */
+static int no_comm(struct net_engine *e, bool recv)
+{
+	net_owner_enter(&e->owner);
+	net_engine_unreserve(e, recv);
+	net_owner_leave(&e->owner);
+	return -ENOMEM;
+}
+
 /*
  * Address handles for all rails of the peer. Both sides need them before either may read or write:
  * the device refuses requests from an address it does not know.
@@ -82,7 +91,7 @@ int net_send_open(struct net_engine *e, uint32_t conn_id, const struct proto_han
 	struct net_send *s = comm_new(sizeof(*s), NET_SEND);
 
 	if (!s)
-		return -ENOMEM;
+		return no_comm(e, false);
 	s->conn_id = conn_id;
 	s->next_seq = 1;
 	s->free = ~0ull;
@@ -120,7 +129,7 @@ int net_send_start(struct net_send *s, const struct proto_resp *resp)
 		if (memcmp(&resp->rail[i].gid, &s->c.peer[i].gid, sizeof(union ibv_gid)))
 			return -EPROTO;
 		s->c.peer[i].qpn =
-			e->mode == PROTO_READ ? resp->rail[i].ctrl_qpn : resp->rail[i].data_qpn;
+			e->mode == PROTO_WRITE ? resp->rail[i].data_qpn : resp->rail[i].ctrl_qpn;
 		s->c.peer[i].qkey = resp->rail[i].qkey;
 		s->scratch_rkey[i] = resp->scratch_rkey[i];
 	}
@@ -176,13 +185,8 @@ int net_recv_open(struct net_engine *e, const struct proto_req *req, struct net_
 	struct net_recv *r = comm_new(sizeof(*r), NET_RECV);
 	int rc;
 
-	if (!r) {
-		net_owner_enter(&e->owner);
-		e->imm_free += NET_RECV_RESERVE;
-		e->segments_free += NET_SEGMENT_RESERVE;
-		net_owner_leave(&e->owner);
-		return -ENOMEM;
-	}
+	if (!r)
+		return no_comm(e, true);
 	r->c.peer_id = req->comm_id;
 	r->c.segment = req->segment < e->segment ? req->segment : e->segment;
 	r->next_seq = r->seen = 1;
@@ -278,8 +282,16 @@ static bool aborted(const struct net_comm *c)
 					    : ((const struct net_recv *)c)->req);
 }
 
+/* What the peer of an aborted comm may still send has its receives: they are no other's. */
+static void give_back_receives(struct net_engine *e, const struct net_comm *c)
+{
+	if (!aborted(c))
+		e->messages_free += net_message_share(e->mode, c->kind);
+}
+
 static void recv_fini(struct net_engine *e, struct net_recv *r)
 {
+	give_back_receives(e, &r->c);
 	e->imm_free += r->reserve;
 	e->segments_free += r->own;
 	free(r->window);
@@ -297,6 +309,7 @@ static void recv_fini(struct net_engine *e, struct net_recv *r)
  */
 static void send_fini(struct net_engine *e, const struct net_send *s)
 {
+	give_back_receives(e, &s->c);
 	free(s->flight);
 	if (s->notes)
 		net_block_put(&e->notes, s->notes);

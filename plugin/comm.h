@@ -45,6 +45,7 @@ struct net_comm {
 	uint64_t mark;
 	int64_t marked_ms, ask_ms;
 	bool stall_said;
+	uint8_t asked; /* by messages, since the peer was heard of */
 	int nrails;
 	bool failover; /* more than one rail */
 	uint8_t dead;  /* a bit per rail that is out */
@@ -124,10 +125,11 @@ struct net_send {
 	uint64_t eager;                   /* a bit per request that went ahead */
 	uint8_t nahead, eager_rail;
 	uint32_t ahead[NET_EAGER_MOST]; /* tags of those whose lines were not seen yet, in order */
-	struct srd_peer eager_to[NET_MAX_RAILS]; /* as peer, but for the queue pair; borrowed */
+	struct srd_peer data_to[NET_MAX_RAILS]; /* as peer, but for the queue pair; borrowed */
 	struct net_req req[NET_MAX_REQS];
 	struct proto_cts line[NET_MAX_REQS]; /* what it goes by, for failover */
-	uint64_t waits; /* stall.c: what was sent when an isend found no line */
+	uint32_t unread; /* read.c: sends that the peer knows of, and has not said that it read */
+	uint64_t waits;  /* stall.c: what was sent when an isend found no line */
 };
 
 /* A buffer of a posted receive. */
@@ -174,6 +176,8 @@ struct net_recv {
 	uint32_t quiet_most, nquiet, quiet_end;
 	struct net_req req[NET_MAX_REQS];
 	struct net_slot slot[NET_RING_ENTRIES];
+	/* message.c: the newest messages with lines, by their first; of what line the peer spoke */
+	uint32_t told[NET_LINES_UNSEEN], ntold, answered;
 	/* segment.c: segments that the peer was granted, and that came, since the beginning */
 	uint32_t granted, arrived;
 	uint32_t wanted;           /* that open buffers may still take */
@@ -195,12 +199,14 @@ struct net_recv {
 	uint32_t flush_first, flush_next;
 };
 
-/* The engine gets one user from its caller, given back when the comm is freed. Not entered. */
+/*
+ * The engine gets one user from its caller, given back when the comm is freed. What
+ * net_engine_get() set aside is given back, too, when this fails. Not entered.
+ */
 int net_send_open(struct net_engine *e, uint32_t conn_id, const struct proto_handle *peer,
 		  struct net_send **out);
 /* With the peer's answer the comm can send. */
 int net_send_start(struct net_send *s, const struct proto_resp *resp);
-/* The promises that net_engine_get() set aside are given back, too, when this fails. */
 int net_recv_open(struct net_engine *e, const struct proto_req *req, struct net_recv **out);
 
 /* Never waits for the peer, never fails. Not entered. */

@@ -40,8 +40,8 @@ void net_eager_start(struct net_send *s, const struct proto_resp *resp)
 		s->eager_max = 0;
 	/* To the queue pair that gets neither immediates of writes nor notes. */
 	for (int i = 0; i < s->c.nrails; i++) {
-		s->eager_to[i] = s->c.peer[i];
-		s->eager_to[i].qpn =
+		s->data_to[i] = s->c.peer[i];
+		s->data_to[i].qpn =
 			e->mode == PROTO_WRITE ? resp->rail[i].ctrl_qpn : resp->rail[i].data_qpn;
 	}
 }
@@ -55,7 +55,7 @@ static int post(struct net_send *s, const struct net_req *req, int rail)
 {
 	struct srd_wr wr = {
 		.wr_id = (uintptr_t)req | WR_DATA,
-		.to = &s->eager_to[rail],
+		.to = &s->data_to[rail],
 		.sge[0] = {(uintptr_t)head_of(s, req), sizeof(struct proto_eager),
 			   s->notes->lkey[rail]},
 		.imm = proto_note_pack(PROTO_EAGER, s->c.peer_id, 0, 0),
@@ -305,9 +305,9 @@ static int post_copy(struct net_recv *r, const struct net_req *req, uint32_t i,
 		.wr_id = (uintptr_t)req | i << WR_BUF_SHIFT | WR_READ,
 		.to = &e->self[rail],
 		.sge[0] = {reads ? l->addr : buf, slot->bytes,
-			   reads ? slot->mr->lkey[rail] : rx->mr.lkey},
+			   reads ? slot->mr->lkey[rail] : rx->mr[0].lkey},
 		.raddr = reads ? buf : l->addr,
-		.rkey = reads ? rx->mr.rkey : slot->mr->rkey[rail],
+		.rkey = reads ? rx->mr[0].rkey : slot->mr->rkey[rail],
 		.op = reads ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
 		.nsge = 1,
 	};

@@ -12,6 +12,7 @@
 #include "eager.h"
 #include "flush.h"
 #include "log.h"
+#include "message.h"
 #include "numbers.h"
 #include "p2p.h"
 #include "stall.h"
@@ -19,9 +20,9 @@
 enum {
 	SQ_DEPTH = 1024,
 	RQ_DEPTH = 4096, /* without unsolicited writes */
-	CTRL_RX = 1024,  /* messages */
-	DATA_RX = 1024,
+	DATA_RX = 1024,  /* messages */
 	CQ_DEPTH = 16384,
+	CQ_DEPTH_MESSAGES = 32768, /* where each comm is to take some */
 	POLL_BATCH = 16,
 	RQ_BATCH = 64,
 	SL_LOW_LATENCY = 8,
@@ -83,6 +84,15 @@ static int set_promises(struct net_engine *e, struct net_rail *rail, const char 
 	return 0;
 }
 
+/* All of them at once. */
+static int rx_init(struct net_rx *rx, struct net_nic *nic, struct srd_qp *qp, uint32_t n,
+		   uint32_t bytes, uint64_t tag, int access)
+{
+	int rc = net_rx_init(rx, &nic->pd, qp, n, bytes, tag, access);
+
+	return rc ? rc : net_rx_grow(rx, n);
+}
+
 /* What is before the data has room in a cache line, with which buffers begin. */
 static int set_eager(struct net_engine *e, struct net_rail *rail, struct net_nic *nic)
 {
@@ -91,24 +101,24 @@ static int set_eager(struct net_engine *e, struct net_rail *rail, struct net_nic
 	if (!e->eager_rx)
 		return 0;
 	if (e->mode == PROTO_WRITE)
-		return net_rx_init(&rail->ctrl_rx, &nic->pd, &rail->ctrl, e->eager_rx, bytes,
-				   WR_RQ | WR_EAGER, 0);
+		return rx_init(&rail->ctrl_rx, nic, &rail->ctrl, e->eager_rx, bytes,
+			       WR_RQ | WR_EAGER, 0);
 	/* A GPU's are read from there. */
-	return net_rx_init(&rail->data_rx, &nic->pd, &rail->data, e->eager_rx, bytes,
-			   WR_RQ | WR_OF_DATA | WR_EAGER, IBV_ACCESS_REMOTE_READ);
+	return rx_init(&rail->data_rx, nic, &rail->data, e->eager_rx, bytes,
+		       WR_RQ | WR_OF_DATA | WR_EAGER, IBV_ACCESS_REMOTE_READ);
 }
 
 static int set_messages(struct net_engine *e, struct net_rail *rail, struct net_nic *nic)
 {
-	int rc = net_rx_init(&rail->ctrl_rx, &nic->pd, &rail->ctrl, CTRL_RX,
+	int rc = net_rx_init(&rail->ctrl_rx, &nic->pd, &rail->ctrl, e->messages,
 			     NET_MAX_RECVS * sizeof(struct proto_cts), WR_RQ, 0);
 
 	if (rc)
 		return rc;
 	if (e->mode == PROTO_READ)
 		return set_eager(e, rail, nic);
-	return net_rx_init(&rail->data_rx, &nic->pd, &rail->data, DATA_RX + e->eager_rx,
-			   e->segment + 64, WR_RQ | WR_OF_DATA, 0);
+	return rx_init(&rail->data_rx, nic, &rail->data, DATA_RX + e->eager_rx, e->segment + 64,
+		       WR_RQ | WR_OF_DATA, 0);
 }
 
 static int rail_init(struct net_engine *e, struct net_rail *rail, struct net_nic *nic)
@@ -116,10 +126,11 @@ static int rail_init(struct net_engine *e, struct net_rail *rail, struct net_nic
 	const struct srd_dev_attr *dev = &nic->dev.attr;
 	struct srd_cq_attr cq = {
 		.td = &rail->td,
-		.cqe = (int)min_u32(CQ_DEPTH, dev->max_cqe),
+		.cqe = (int)min_u32(e->mode == PROTO_WRITE ? CQ_DEPTH : CQ_DEPTH_MESSAGES,
+				    dev->max_cqe),
 		.direct = true,
 	};
-	uint32_t ctrl_depth = CTRL_RX;
+	uint32_t ctrl_depth = e->messages;
 	int rc;
 
 	if (e->mode == PROTO_WRITE)
@@ -261,6 +272,8 @@ static int memory_init(struct net_engine *e)
 		pd[i] = &dev->nic[i].pd;
 	if (e->mode == PROTO_WRITE)
 		access |= IBV_ACCESS_REMOTE_WRITE;
+	if (e->mode == PROTO_READ)
+		access |= IBV_ACCESS_REMOTE_READ; /* for a sign of life */
 	net_slab_init(&e->rings, bytes, access, pd, dev->nrails);
 	net_slab_init(&e->mirrors, bytes, 0, pd, dev->nrails);
 	net_slab_init(&e->notes, NET_MAX_REQS * sizeof(struct proto_cts), 0, pd, dev->nrails);
@@ -294,6 +307,31 @@ static void set_eager_room(struct net_engine *e)
 	}
 }
 
+/* Receives for words between comms: as many as the CQ has entries for besides all else. */
+static int set_messages_room(struct net_engine *e)
+{
+	uint32_t n = NET_RX_MOST, data = e->eager_rx + (e->mode == PROTO_SEND ? DATA_RX : 0);
+	uint32_t least = net_message_share(e->mode, NET_SEND) +
+			 net_message_share(e->mode, NET_RECV) + NET_RX_BATCH;
+
+	for (int i = 0; i < e->dev->nrails; i++) {
+		const struct srd_dev_attr *dev = &e->dev->nic[i].dev.attr;
+		uint32_t cq = min_u32(CQ_DEPTH_MESSAGES, dev->max_cqe);
+
+		cq -= min_u32(cq, 2 * min_u32(SQ_DEPTH, dev->max_sq_wr) + data);
+		n = min_u32(n, min_u32(dev->max_rq_wr, cq));
+	}
+	if (n < least) {
+		net_warn("NET/EFA: %s: %u receives or completions are too few for a connection, "
+			 "which takes %u",
+			 e->dev->name, n, least);
+		return -EOPNOTSUPP;
+	}
+	e->messages = n;
+	e->messages_free = n - NET_RX_BATCH; /* that wait to be posted again */
+	return 0;
+}
+
 /* All but the rails; @e is to be destroyed if it fails. */
 static int engine_init(struct net_engine *e)
 {
@@ -310,6 +348,12 @@ static int engine_init(struct net_engine *e)
 		net_warn("NET/EFA: %s: messages of %u bytes are too small", e->dev->name,
 			 e->segment);
 		return -EOPNOTSUPP;
+	}
+	if (e->mode != PROTO_WRITE) {
+		int rc = set_messages_room(e);
+
+		if (rc)
+			return rc;
 	}
 	return memory_init(e);
 }
@@ -368,26 +412,63 @@ static int engine_create(struct net_dev *dev, enum proto_mode mode, bool unsolic
 
 /* ---- sharing ---- */
 
-/* Set promises aside for one more receive comm; false: too many of them are out. */
-static bool reserve(struct net_engine *e)
+/* Receives for what the comms that there are have to take, and @n more. */
+static int have_receives(struct net_engine *e, uint32_t n)
 {
-	bool ok;
+	int rc = 0;
 
-	net_owner_enter(&e->owner);
-	ok = e->imm_free >= NET_RECV_RESERVE && e->segments_free >= NET_SEGMENT_RESERVE;
-	if (ok) {
+	for (int i = 0; i < e->nrails && n && !rc; i++)
+		rc = net_rx_grow(&e->rail[i].ctrl_rx, e->messages - e->messages_free + n);
+	return rc;
+}
+
+static int reserve_entered(struct net_engine *e, bool recv)
+{
+	uint32_t n = net_message_share(e->mode, recv ? NET_RECV : NET_SEND);
+	int rc;
+
+	if (e->messages_free < n)
+		return -ENOSPC;
+	if (recv && (e->imm_free < NET_RECV_RESERVE || e->segments_free < NET_SEGMENT_RESERVE))
+		return -ENOSPC;
+	rc = have_receives(e, n);
+	if (rc)
+		return rc;
+	e->messages_free -= n;
+	if (recv) {
 		e->imm_free -= NET_RECV_RESERVE;
 		e->segments_free -= NET_SEGMENT_RESERVE;
 	}
+	return 0;
+}
+
+/* Set aside what one more comm needs; -ENOSPC: too much of it is out. */
+static int reserve(struct net_engine *e, bool recv)
+{
+	int rc;
+
+	if (!recv && e->mode == PROTO_WRITE)
+		return 0;
+	net_owner_enter(&e->owner);
+	rc = reserve_entered(e, recv);
 	net_owner_leave(&e->owner);
-	return ok;
+	return rc;
+}
+
+void net_engine_unreserve(struct net_engine *e, bool recv)
+{
+	e->messages_free += net_message_share(e->mode, recv ? NET_RECV : NET_SEND);
+	if (recv) {
+		e->imm_free += NET_RECV_RESERVE;
+		e->segments_free += NET_SEGMENT_RESERVE;
+	}
 }
 
 static bool takes(struct net_engine *e, enum proto_mode mode, bool unsolicited, bool recv)
 {
 	if (e->mode != mode || e->unsolicited != unsolicited)
 		return false;
-	return !recv || (e->nrecvs < e->max_recvs && reserve(e));
+	return (!recv || e->nrecvs < e->max_recvs) && reserve(e, recv) == 0;
 }
 
 /* Of this thread, or of nobody now. Device lock held. */
@@ -418,8 +499,7 @@ int net_engine_get(struct net_dev *dev, enum proto_mode mode, bool unsolicited, 
 		if (!rc) {
 			e->next = dev->engines;
 			dev->engines = e;
-			if (recv)
-				reserve(e); /* of a new engine: there */
+			rc = reserve(e, recv);
 		}
 	}
 	if (!rc) {

@@ -59,6 +59,7 @@ struct net_engine {
 	uint32_t segment;     /* bytes of data in one message */
 	uint32_t eager_max;   /* bytes that may go ahead; 0: none */
 	uint32_t eager_rx;    /* buffers for them, of each rail */
+	uint32_t messages;    /* likewise, of those between comms, at most; 0: there are none */
 	uint32_t qkey;
 	int nrails;
 	bool counting; /* NCCL_EFA_STATS */
@@ -71,6 +72,7 @@ struct net_engine {
 	uint32_t imm_free;              /* immediates that may still be promised, on every rail */
 	uint32_t segments_free;         /* likewise, segments that may be granted */
 	uint32_t eager_free;            /* eager messages, likewise */
+	uint32_t messages_free;         /* that comms to come may have to take, see message.h */
 	struct net_slab rings, mirrors; /* apart: peers write to rings, also to those of the past */
 	struct net_slab notes;          /* a line for each request of a send comm */
 	uint32_t rings_retired;
@@ -89,12 +91,14 @@ struct net_engine {
 };
 
 /*
- * An engine for the calling thread, with one user more. When @recv, for one more receive comm, for
- * which NET_RECV_RESERVE promises are set aside. The device must be open. Not entered.
+ * An engine for the calling thread, with one user more. What one more comm needs is set aside, of a
+ * receive comm (@recv) NET_RECV_RESERVE promises. The device must be open. Not entered.
  */
 int net_engine_get(struct net_dev *dev, enum proto_mode mode, bool unsolicited, bool recv,
 		   struct net_engine **out);
 void net_engine_put(struct net_engine *e, bool recv);
+/* What was set aside is not needed. Entered. */
+void net_engine_unreserve(struct net_engine *e, bool recv);
 /* Destroy all engines without users; true when none is left. Device lock held. */
 bool net_engines_close_locked(struct net_dev *dev);
 

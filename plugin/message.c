@@ -2,6 +2,7 @@
 /* Sending and taking messages; those with lines. */
 #include "message.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
@@ -55,6 +56,21 @@ void net_message_over(struct net_comm *c)
 			 NULL, 0, (uintptr_t)any_request(c) | WR_NOTE);
 }
 
+static_assert((int)NET_LINES_UNSEEN >= (int)NET_EAGER_MOST + 3, "one more can be told of");
+
+/* Whoever speaks of a line has seen all before it. */
+static bool is_seen(const struct net_recv *r, uint32_t seq)
+{
+	return !proto_before(r->answered, seq) || proto_before(seq, r->seen);
+}
+
+/* It may take two messages. */
+bool net_message_may_tell(const struct net_recv *r)
+{
+	return is_seen(r, r->told[r->ntold % NET_LINES_UNSEEN]) &&
+	       is_seen(r, r->told[(r->ntold + 1) % NET_LINES_UNSEEN]);
+}
+
 int net_message_lines(struct net_recv *r, struct net_req *req, uint32_t seq, uint32_t n)
 {
 	struct ibv_sge sge = {
@@ -63,11 +79,18 @@ int net_message_lines(struct net_recv *r, struct net_req *req, uint32_t seq, uin
 		.lkey = r->mirror->lkey[r->next_rail],
 	};
 	uint32_t imm = proto_note_pack(PROTO_LINES, r->c.peer_id, 0, 0);
-	int rc = net_message_send(&r->c, r->next_rail, imm, &sge, 1, (uintptr_t)req | WR_LINES);
+	int rc;
 
-	if (rc == 0)
-		req->busy++;
-	return rc;
+	/* Those that were lost are no news. */
+	if (seq == req->seq && !req->lost && !net_message_may_tell(r))
+		return -EAGAIN;
+	rc = net_message_send(&r->c, r->next_rail, imm, &sge, 1, (uintptr_t)req | WR_LINES);
+	if (rc)
+		return rc;
+	req->busy++;
+	if (!req->lost)
+		r->told[r->ntold++ % NET_LINES_UNSEEN] = seq;
+	return 0;
 }
 
 /* ---- take ---- */
@@ -94,6 +117,7 @@ void net_message(struct net_engine *e, uint32_t imm, const uint8_t *data, uint32
 
 	if (!c || c->err || c->closed)
 		return;
+	c->asked = 0;
 	if (note.type == PROTO_OVER) {
 		/* No warning: whoever has failed has warned, and who waits for nothing need not
 		 * know. */

@@ -192,6 +192,13 @@ static __attribute__((noinline)) int no_line(struct net_send *s)
 	return s->c.err;
 }
 
+/* No credits, which need no request: eager messages are the peer's now. */
+static __attribute__((noinline, cold)) int send_later(struct net_send *s)
+{
+	later(&s->c);
+	return no_line(s);
+}
+
 static int send_entered(struct net_send *s, void *data, size_t size, int tag,
 			const struct net_mr *mr, void **request)
 {
@@ -215,7 +222,7 @@ static int send_entered(struct net_send *s, void *data, size_t size, int tag,
 	}
 	if (unlikely(s->c.engine->todo))
 		net_todo_run(s->c.engine);
-	return unlikely(rc == -EAGAIN) ? later(&s->c) : rc;
+	return unlikely(rc == -EAGAIN) ? send_later(s) : rc;
 }
 
 /* Lines are written, or else come as messages. */

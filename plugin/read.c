@@ -49,9 +49,11 @@ static int send_ready(struct net_send *s, struct net_req *req, const struct prot
 		      uint32_t seq, const void *data, const struct net_mr *mr)
 {
 	struct proto_cts *note = note_of(s, req);
+	int rc;
 
-	if (unlikely(req->busy))
-		return -EAGAIN; /* its last note has not left yet */
+	/* Its last note has not left yet; or there is no receive for one more at the peer. */
+	if (unlikely(req->busy || s->unread == NET_SENDS_UNREAD))
+		return -EAGAIN;
 	*note = (struct proto_cts){
 		.addr = (uintptr_t)data,
 		.len = req->bytes,
@@ -64,15 +66,19 @@ static int send_ready(struct net_send *s, struct net_req *req, const struct prot
 		note->rkey[i] = mr->rkey[i];
 	req->seq = seq;
 	req->to_come = 1;
-	return post_ready(s, req);
+	rc = post_ready(s, req);
+	s->unread += rc == 0;
+	return rc;
 }
 
 static void got_fin(struct net_send *s, const struct proto_note *note)
 {
 	struct net_req *req = &s->req[note->entry % NET_MAX_REQS];
 
-	if (req->in_use && req->to_come && (req->seq & PROTO_NOTE_LAP) == note->lap)
-		req->to_come = 0;
+	if (!req->in_use || !req->to_come || (req->seq & PROTO_NOTE_LAP) != note->lap)
+		return;
+	req->to_come = 0;
+	s->unread--;
 }
 
 /* ---- receiver ---- */
@@ -93,6 +99,7 @@ static void got_ready(struct net_recv *r, const uint8_t *data, uint32_t len)
 	    l->conn_id != note.conn_id || note.len > l->len)
 		return;
 	*net_line(r->notes, note.seq, r->nslots) = note;
+	net_message_answered(r, note.seq);
 	slot->state = SLOT_READY;
 	r->req[slot->req].busy++; /* until the sender has been told */
 	net_todo_add(&r->req[slot->req]);
@@ -110,11 +117,10 @@ static uint64_t wr_id_of(const struct net_req *req, uint32_t i, int kind)
 	return (uintptr_t)req | i << WR_BUF_SHIFT | (uint64_t)kind;
 }
 
-static void all_read(struct net_recv *r, struct net_slot *slot, const struct proto_cts *note)
+static void all_read(struct net_slot *slot, const struct proto_cts *note)
 {
 	slot->bytes = note->len;
 	slot->state = SLOT_READ;
-	net_slot_filled(r, slot);
 }
 
 /* False: no credits for it. */
@@ -126,7 +132,7 @@ static bool start_reads(struct net_recv *r, struct net_req *req, uint32_t i, str
 	int rc;
 
 	if (note->len == 0) {
-		all_read(r, slot, note);
+		all_read(slot, note);
 		return true;
 	}
 	if (unlikely(!slot->mr)) {
@@ -151,7 +157,10 @@ static bool start_reads(struct net_recv *r, struct net_req *req, uint32_t i, str
 	return true;
 }
 
-/* False: no credits for it. */
+/*
+ * False: no credits for it. Only then the buffer is filled: who has nothing more to wait for does
+ * not look any more, and the sender would wait.
+ */
 static bool tell(struct net_recv *r, struct net_req *req, uint32_t i, struct net_slot *slot)
 {
 	const struct proto_cts *note = at(r->notes, r, req, i);
@@ -165,6 +174,8 @@ static bool tell(struct net_recv *r, struct net_req *req, uint32_t i, struct net
 	if (unlikely(rc))
 		net_comm_fail(&r->c, rc, "post of a message", rail, NULL);
 	slot->state = SLOT_OVER;
+	if (slot->open) /* the word was not lost */
+		net_slot_filled(r, slot);
 	return true;
 }
 
@@ -214,7 +225,7 @@ void net_read_completed(struct net_req *req, uint32_t i, int rail)
 	if (unlikely(slot->state == SLOT_READING_AGAIN))
 		slot->state = SLOT_READY;
 	else
-		all_read(r, slot, at(r->notes, r, req, i));
+		all_read(slot, at(r->notes, r, req, i));
 	net_todo_add(req);
 }
 

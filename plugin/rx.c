@@ -8,30 +8,57 @@
 
 #include "log.h"
 
-int net_rx_init(struct net_rx *rx, struct srd_pd *pd, struct srd_qp *qp, uint32_t n, uint32_t bytes,
-		uint64_t tag, int access)
+int net_rx_init(struct net_rx *rx, struct srd_pd *pd, struct srd_qp *qp, uint32_t most,
+		uint32_t bytes, uint64_t tag, int access)
 {
-	void *mem = mmap(NULL, (size_t)n * bytes, PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int rc;
+	/* What is not written takes no memory. */
+	void *mem = mmap(NULL, (size_t)most * bytes, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (mem == MAP_FAILED)
 		return -errno;
-	*rx = (struct net_rx){.qp = qp, .mem = mem, .n = n, .bytes = bytes, .tag = tag};
-	rc = srd_mr_init(&rx->mr, pd, mem, (size_t)n * bytes, IBV_ACCESS_LOCAL_WRITE | access);
+	*rx = (struct net_rx){
+		.qp = qp,
+		.pd = pd,
+		.access = IBV_ACCESS_LOCAL_WRITE | access,
+		.mem = mem,
+		.most = most,
+		.bytes = bytes,
+		.tag = tag,
+	};
+	return 0;
+}
+
+static int add_chunk(struct net_rx *rx)
+{
+	uint32_t left = rx->most - rx->n, n = left < NET_RX_CHUNK ? left : NET_RX_CHUNK;
+	int rc =
+		srd_mr_init(&rx->mr[rx->n / NET_RX_CHUNK], rx->pd,
+			    rx->mem + (size_t)rx->n * rx->bytes, (size_t)n * rx->bytes, rx->access);
+
 	if (rc)
 		return rc;
-	for (uint32_t i = 0; i < n; i++)
-		net_rx_put(rx, (uint64_t)i << 8);
+	for (uint32_t end = rx->n + n; rx->n < end; rx->n++)
+		net_rx_put(rx, (uint64_t)rx->n << 8);
 	net_rx_post(rx);
-	return rx->nback ? -EIO : 0;
+	return 0;
+}
+
+int net_rx_grow(struct net_rx *rx, uint32_t n)
+{
+	int rc = 0;
+
+	while (rx->n < n && !rc)
+		rc = rx->n < rx->most ? add_chunk(rx) : -ENOSPC;
+	return rc;
 }
 
 void net_rx_fini(struct net_rx *rx)
 {
-	srd_mr_fini(&rx->mr);
+	for (int i = 0; i < NET_RX_MOST / NET_RX_CHUNK; i++)
+		srd_mr_fini(&rx->mr[i]);
 	if (rx->mem)
-		munmap(rx->mem, (size_t)rx->n * rx->bytes);
+		munmap(rx->mem, (size_t)rx->most * rx->bytes);
 	memset(rx, 0, sizeof(*rx));
 }
 
@@ -51,8 +78,8 @@ void net_rx_post(struct net_rx *rx)
 	if (!rx->nback)
 		return;
 	for (uint32_t i = 0; i < rx->nback; i++) {
-		sge[i] = (struct ibv_sge){rx->mr.addr + (uint64_t)rx->back[i] * rx->bytes,
-					  rx->bytes, rx->mr.lkey};
+		sge[i] = (struct ibv_sge){(uintptr_t)rx->mem + (uint64_t)rx->back[i] * rx->bytes,
+					  rx->bytes, rx->mr[rx->back[i] / NET_RX_CHUNK].lkey};
 		wr[i] = (struct ibv_recv_wr){.wr_id = (uint64_t)rx->back[i] << 8 | rx->tag,
 					     .next = i + 1 < rx->nback ? &wr[i + 1] : NULL,
 					     .sg_list = &sge[i],

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Receive buffers of a queue pair that messages are sent to, where data are not written by the
- * peer. All are posted but those that hold a message being looked at.
+ * peer. All are posted but those that hold a message being looked at. They are registered in
+ * chunks, when there is somebody to send to them.
  */
 #ifndef NET_RX_H
 #define NET_RX_H
@@ -10,21 +11,32 @@
 
 #include "srd.h"
 
-enum { NET_RX_BATCH = 16 };
+enum {
+	NET_RX_BATCH = 16,
+	NET_RX_CHUNK = 1024, /* buffers */
+	NET_RX_MOST = 32 * NET_RX_CHUNK,
+};
 
 struct net_rx {
 	struct srd_qp *qp;
-	struct srd_mr mr;
+	struct srd_pd *pd;
+	struct srd_mr mr[NET_RX_MOST / NET_RX_CHUNK]; /* by chunk */
+	int access;
 	uint8_t *mem;
-	uint32_t n, bytes; /* buffers, of each */
-	uint64_t tag;      /* low 8 bits of wr_id, with the buffer's number above */
+	uint32_t n, most, bytes; /* buffers that there are, and may be; of each */
+	uint64_t tag;            /* low 8 bits of wr_id, with the buffer's number above */
 	uint32_t nback;
 	uint16_t back[NET_RX_BATCH]; /* to be posted again */
 };
 
-/* @qp is kept until the end, which is after its own. @access: IBV_ACCESS_*, besides receives. */
-int net_rx_init(struct net_rx *rx, struct srd_pd *pd, struct srd_qp *qp, uint32_t n, uint32_t bytes,
-		uint64_t tag, int access);
+/*
+ * For @most buffers, up to NET_RX_MOST, of which there are none yet. @pd is kept until the end, and
+ * @qp, which is after its own. @access: IBV_ACCESS_*, besides receives.
+ */
+int net_rx_init(struct net_rx *rx, struct srd_pd *pd, struct srd_qp *qp, uint32_t most,
+		uint32_t bytes, uint64_t tag, int access);
+/* Have @n buffers at least. On error there are as many as before, or more. */
+int net_rx_grow(struct net_rx *rx, uint32_t n);
 void net_rx_fini(struct net_rx *rx);
 
 /* What a completion with @wr_id has filled; until net_rx_put(). */

@@ -80,7 +80,7 @@ static int post_segment(struct net_send *s, struct net_req *req, uint32_t k, int
 	uint32_t len = last ? left : s->c.segment;
 	struct srd_wr wr = {
 		.wr_id = (uintptr_t)req | WR_SEGMENT | (uint64_t)k << WR_SEGMENT_SHIFT,
-		.to = &s->c.peer[rail],
+		.to = &s->data_to[rail],
 		.sge[0] = {.addr = (uintptr_t)&e->numbers->mem[k],
 			   .length = sizeof(e->numbers->mem[k]),
 			   .lkey = e->numbers->mr[rail].lkey},
@@ -289,6 +289,9 @@ static int lines(struct net_recv *r, struct net_req *req, uint32_t seq, uint32_t
 			return -EOPNOTSUPP;
 		}
 	}
+	/* Before anything is granted with them. */
+	if (seq == req->seq && !req->lost && !net_message_may_tell(r))
+		return -EAGAIN;
 	grant_for_lines(r, req, seq, n);
 	return net_message_lines(r, req, seq, n);
 }
@@ -357,6 +360,7 @@ static void got_segment(struct net_recv *r, const struct proto_note *note, const
 	    r->arrived == r->granted)
 		return;
 	net_window_add(&r->window[at], k);
+	net_message_answered(r, l->seq);
 	if (len)
 		memcpy((char *)(uintptr_t)l->addr + off, data + sizeof(k), len);
 	slot->bytes += len;

@@ -2,6 +2,8 @@
 /* Finding stalls, and saying so once for each. */
 #include "stall.h"
 
+#include <errno.h>
+
 #include "comm.h"
 #include "clock.h"
 #include "cut.h"
@@ -98,53 +100,72 @@ static bool waits_for_line(const struct net_comm *c)
 	return c->kind == NET_SEND && s->waits == sends_so_far(s);
 }
 
-/* One byte, to where nobody looks: it takes no receive of the peer. */
-static void write_byte(struct net_send *s, int i)
+/* One byte, from or to where nobody looks: it takes no receive of the peer. */
+static int touch(struct net_comm *c, int i, uint64_t wr_id)
 {
-	const struct net_block *scratch = s->c.engine->scratch;
-	struct net_rail *rail = &s->c.engine->rail[i];
+	const struct net_send *s = (const struct net_send *)c;
+	const struct net_recv *r = (const struct net_recv *)c;
+	const struct net_block *scratch = c->engine->scratch;
+	struct net_rail *rail = &c->engine->rail[i];
 	const struct srd_wr wr = {
-		.wr_id = (uintptr_t)s->req | WR_NOTE,
-		.to = &s->c.peer[i],
+		.wr_id = wr_id,
+		.to = &c->peer[i],
 		.sge[0] = {(uintptr_t)scratch->mem, 1, scratch->lkey[i]},
-		.raddr = s->scratch_addr,
-		.rkey = s->scratch_rkey[i],
-		.op = IBV_WR_RDMA_WRITE,
+		.raddr = c->kind == NET_SEND ? s->scratch_addr : r->ring_addr,
+		.rkey = c->kind == NET_SEND ? s->scratch_rkey[i] : r->ring_rkey[i],
+		.op = c->engine->mode == PROTO_WRITE ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ,
 		.nsge = 1,
 	};
+	int rc;
 
-	if (!rail->ctrl_free || srd_post(&rail->ctrl, &wr, 1))
-		return; /* asked another time */
+	if (!rail->ctrl_free)
+		return -EAGAIN;
+	rc = srd_post(&rail->ctrl, &wr, 1);
+	if (rc)
+		return rc;
 	rail->ctrl_free--;
-	s->c.under_way++;
+	c->under_way++;
+	return 0;
 }
 
-static void ask_receiver(struct net_send *s, bool open)
+/* An empty message: it says nothing. */
+static int greet(struct net_comm *c, int i, uint64_t wr_id)
 {
-	int rail = net_live_rail(&s->c, 0);
+	int rc;
 
-	/* Its data are under way for as long as it is open. */
-	if (s->c.engine->mode == PROTO_WRITE && !open)
-		write_byte(s, rail);
-	else if (s->c.engine->mode != PROTO_WRITE)
-		net_message_send(&s->c, rail, proto_note_pack(PROTO_LINES, s->c.peer_id, 0, 0),
-				 NULL, 0, (uintptr_t)s->req | WR_NOTE);
+	if (c->asked == NET_ASKS)
+		return -EAGAIN;
+	rc = net_message_send(c, i, proto_note_pack(PROTO_LINES, c->peer_id, 0, 0), NULL, 0, wr_id);
+	c->asked += rc == 0;
+	return rc;
 }
 
 /*
- * A peer that is gone fails what is sent to it, but who waits for it sends nothing. So a receive
- * sends its lines once more, which the peer knows by their numbers, and a send an empty message, or
- * writes where nobody looks.
+ * A peer that is gone fails what is sent to it, but who waits for it sends nothing. So it is asked
+ * for a sign of life; what cannot be sent now is another time. Where the sender's ring is written,
+ * a receive writes its lines there once more, which are known by their numbers; and a send that is
+ * open has its data under way.
  */
 static void ask(struct net_comm *c)
 {
+	enum proto_mode mode = c->engine->mode;
 	struct net_req *req = any_open(c);
+	int rail = net_live_rail(c, 0);
 
-	if (c->kind == NET_SEND) {
-		ask_receiver((struct net_send *)c, req);
-	} else if (!req->busy && !req->lost) {
+	if (c->kind == NET_RECV && (req->busy || req->lost))
+		return;
+	if (c->kind == NET_RECV && mode == PROTO_WRITE) {
 		req->lost = 1;
 		net_todo_add(req);
+	} else if (c->kind == NET_RECV) {
+		uint64_t wr_id = (uintptr_t)req | WR_LINES;
+		int rc = mode == PROTO_READ ? touch(c, rail, wr_id) : greet(c, rail, wr_id);
+
+		req->busy += rc == 0;
+	} else if (mode == PROTO_SEND) {
+		greet(c, rail, (uintptr_t)requests(c) | WR_NOTE);
+	} else if (mode == PROTO_READ || !req) {
+		touch(c, rail, (uintptr_t)requests(c) | WR_NOTE);
 	}
 }
 

@@ -318,3 +318,112 @@ Test(traffic, comms_that_share_receives_get_no_more_than_there_are)
 		link_close(&l[i]);
 	pipe_close(&p);
 }
+
+/*
+ * ---- two processes with many connections, of which one does not look ----
+ *
+ * DEEP messages by each, more than a queue of words has receives for, if they were not bounded.
+ */
+enum { CROWD = 120, DEEP = 32, WORD = 9000, APART_MS = 300 };
+
+struct crowd {
+	struct plug plug;
+	struct link l[CROWD];
+	struct mem mem;
+	void *request[CROWD][DEEP];
+	bool done[CROWD][DEEP];
+};
+
+static void crowd_open(struct crowd *c, struct twin *t, bool sends)
+{
+	plug_open(&c->plug, 0);
+	for (int i = 0; i < CROWD; i++)
+		link_open_twin(&c->l[i], &c->plug, t);
+	mem_get(&c->mem, &c->plug, sends ? c->l[0].send : c->l[0].recv, WORD, 0);
+}
+
+static void crowd_close(struct crowd *c)
+{
+	mem_put(&c->mem);
+	for (int i = 0; i < CROWD; i++)
+		link_close(&c->l[i]);
+	plug_close(&c->plug);
+}
+
+static void step(struct crowd *c, int i, int k, bool sends)
+{
+	void **request = &c->request[i][k];
+
+	if (c->done[i][k] || (k && !c->request[i][k - 1]))
+		return;
+	if (!*request && sends)
+		*request = plug_isend(&c->plug, c->l[i].send, c->mem.at, WORD, 0, c->mem.mh);
+	else if (!*request)
+		*request = plug_irecv(&c->plug, c->l[i].recv, c->mem.at, WORD, 0, c->mem.mh);
+	else
+		c->done[i][k] = plug_test(&c->plug, *request, NULL);
+}
+
+/* All that can be done, for @ms at most. True: all is done. */
+static bool work(struct crowd *c, bool sends, int ms)
+{
+	int64_t end = now_ms() + ms;
+	int left = 1;
+
+	while (left && now_ms() < end) {
+		left = 0;
+		for (int i = 0; i < CROWD; i++)
+			for (int k = 0; k < DEEP; k++) {
+				step(c, i, k, sends);
+				left += !c->done[i][k];
+			}
+	}
+	return !left;
+}
+
+/* Each works while the other does nothing, in turn; then both do. */
+static void take_turns(struct crowd *c, struct twin *t, bool sends)
+{
+	for (int turn = 0; turn < 6; turn++) {
+		twin_meet(t);
+		if (turn % 2 == sends)
+			work(c, sends, APART_MS);
+		twin_meet(t);
+	}
+	need(work(c, sends, PLUG_WAIT_MS), "not done within %d ms", PLUG_WAIT_MS);
+	twin_meet(t);
+}
+
+static void crowd_receives(struct twin *t, void *arg)
+{
+	static struct crowd c;
+
+	(void)arg;
+	crowd_open(&c, t, false);
+	take_turns(&c, t, false);
+	crowd_close(&c);
+}
+
+ParameterizedTestParameters(traffic, peer_that_does_not_look_has_a_receive_for_all_that_it_is_sent)
+{
+	return cr_make_param_array(struct way, ways, sizeof(ways) / sizeof(ways[0]));
+}
+
+ParameterizedTest(struct way *w, traffic,
+		  peer_that_does_not_look_has_a_receive_for_all_that_it_is_sent)
+{
+	static struct crowd c;
+	struct twin t;
+
+	counters_apart();
+	plug_softefa(w->settings);
+	setenv("NCCL_EFA_PROTOCOL", w->protocol, 1);
+	setenv("NCCL_EFA_RAILS", "1", 1);
+	setenv("NCCL_EFA_EAGER_MAX", "0", 1);
+	twin_start(&t, crowd_receives, NULL);
+	crowd_open(&c, &t, true);
+	take_turns(&c, &t, true);
+	cr_assert(zero(llong, counters_rnr()));
+	crowd_close(&c);
+	twin_end(&t);
+}
