@@ -66,25 +66,27 @@ static void handle_filled(struct check_ctx *ctx)
 {
 	static const unsigned char pattern[] = {0xaa, 0x55, 0xe7};
 	unsigned char kept[NCCL_NET_HANDLE_BYTES] = {0}, handle[NCCL_NET_HANDLE_BYTES];
-	uint64_t times[3];
+	uint64_t least = UINT64_MAX;
 	int unwritten = 0;
 
 	for (int i = 0; i < 3; i++) {
-		uint64_t began = host_now_ns();
+		uint64_t began = host_now_ns(), took;
 		void *comm;
 
 		memset(handle, pattern[i], sizeof(handle));
 		comm = check_listen(ctx, handle);
-		times[i] = host_now_ns() - began;
+		took = host_now_ns() - began;
+		least = took < least ? took : least;
 		check_close_listen(ctx, comm);
 		for (int b = 0; b < NCCL_NET_HANDLE_BYTES; b++)
 			kept[b] += handle[b] == pattern[i];
 	}
 	for (int b = 0; b < NCCL_NET_HANDLE_BYTES; b++)
 		unwritten += kept[b] == 3;
-	check_expect(ctx, median(times, 3) < 100 * ms_ns,
+	/* Who waits for something does so each time; others may have the CPU now and then. */
+	check_expect(ctx, least < 100 * ms_ns,
 		     "expected listen to return within 100 ms, saw %llu ms",
-		     (unsigned long long)(times[1] / ms_ns));
+		     (unsigned long long)(least / ms_ns));
 	/* What the plugin does not read need not be written; the peer gets to see it. */
 	if (unwritten)
 		check_report(ctx, "%d of the handle's %d bytes go to the peer as they were",
