@@ -138,10 +138,14 @@ ParameterizedTestParameters(bw_trouble, deaths)
 
 ParameterizedTest(struct death *d, bw_trouble, deaths)
 {
-	char client[80], during[80];
+	char client[80], during[200];
 
+	/* Not before there is traffic: without a client, the server waits for one. */
 	snprintf(client, sizeof(client), "%s -t 50 -s 8000", d->client);
-	snprintf(during, sizeof(during), "sleep 1; %s", d->during);
+	snprintf(during, sizeof(during),
+		 "n=0; until $B/softefa stat ${soft#* } 2>&1 | grep -q requests || [ $n = 150 ]; do"
+		 " n=$((n + 1)); sleep 0.1; done; %s",
+		 d->during);
 	run((struct pair){.client = client, .during = during});
 	pair_expect(&cmd, d->client_code, d->server_code);
 	cr_assert(cmd.seconds < 20, "%f s", cmd.seconds);
