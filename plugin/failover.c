@@ -137,7 +137,13 @@ bool net_failover(struct net_req *req, int kind, uint32_t piece, int rail, const
 {
 	struct net_comm *c = req->comm;
 
-	/* Of a receive comm, data requests are flushes; and copies are to itself as well. */
+	/*
+	 * Of a receive comm, data requests are flushes, and copies are to itself as well. A flush
+	 * makes the writes of its NIC visible, by a read that the same NIC makes after them. One of
+	 * another NIC would be ordered behind nothing of this one, so that a GPU might read what
+	 * was there before: the comm fails, and says so. The buffer that a copy reads is known to
+	 * that NIC alone.
+	 */
 	if (c->kind == NET_RECV &&
 	    (kind == WR_DATA || (kind == WR_READ && net_eager_copies(req, piece))))
 		return false;
