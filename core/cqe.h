@@ -7,34 +7,34 @@
 
 #include "direct.h"
 
-static inline void srd_cqe_sent(const struct srd_cqe *e, struct srd_wc *wc)
-{
-	static const uint8_t opcode[8] = {
-		[WQE_SEND] = IBV_WC_SEND, /* and what is none of these */
-		[WQE_READ] = IBV_WC_RDMA_READ,
-		[WQE_WRITE] = IBV_WC_RDMA_WRITE,
-	};
-	unsigned op = e->flags >> CQE_OP_SHIFT & 7;
+/* Opcode and flags of a completion. */
+struct srd_cqe_kind {
+	enum ibv_wc_opcode opcode;
+	uint32_t flags;
+};
 
-	wc->opcode = opcode[op];
-	wc->byte_len = 0;
-	wc->flags = 0;
+static_assert(offsetof(struct srd_wc, flags) == offsetof(struct srd_wc, opcode) + 4, "a pair");
+
+enum { CQE_KINDS = 64, CQE_KIND_SHIFT = 2 }; /* what of the flags of an entry is above that */
+extern const struct srd_cqe_kind srd_cqe_kind[CQE_KINDS];
+
+/* @flags: of the entry. */
+static inline void srd_cqe_kind_put(uint32_t flags, struct srd_wc *wc)
+{
+	memcpy(&wc->opcode, &srd_cqe_kind[flags >> CQE_KIND_SHIFT], sizeof(*srd_cqe_kind));
 }
 
 /* @fields: SRD_CQ_* */
-static inline void srd_cqe_received(const struct srd_cqe *e, struct srd_wc *wc, uint32_t fields)
+static inline void srd_cqe_received(const struct srd_cqe *e, uint32_t flags, struct srd_wc *wc,
+				    uint32_t fields)
 {
-	bool write = (e->flags >> CQE_OP_SHIFT & 7) == WQE_WRITE;
+	bool write = (flags >> CQE_OP_SHIFT & 7) == WQE_WRITE;
 
-	wc->opcode = write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+	srd_cqe_kind_put(flags, wc);
 	wc->byte_len = e->length;
 	if (write)
 		wc->byte_len |= (uint32_t)e->length_hi << 16;
-	wc->flags = e->flags & CQE_UNSOLICITED ? SRD_WC_UNSOLICITED : 0;
-	if (e->flags & CQE_IMM) {
-		wc->flags |= SRD_WC_IMM;
-		wc->imm = e->imm;
-	}
+	wc->imm = e->imm;
 	if (__builtin_expect(fields & SRD_CQ_SRC, 0)) {
 		wc->src_qpn = e->src_qpn;
 		wc->ahn = e->ahn;
@@ -43,6 +43,12 @@ static inline void srd_cqe_received(const struct srd_cqe *e, struct srd_wc *wc, 
 		memcpy(wc->sgid.raw, e->sgid, sizeof(e->sgid));
 		wc->flags |= SRD_WC_SGID;
 	}
+}
+
+static inline void srd_cqe_sent(uint32_t flags, struct srd_wc *wc)
+{
+	srd_cqe_kind_put(flags, wc);
+	wc->byte_len = 0;
 }
 
 #endif

@@ -83,15 +83,15 @@ int srd_qp_direct_init(struct srd_qp *qp, struct srd_cq *send_cq, struct srd_cq 
 		return srd_failed(qp->ibv->context, "calloc", ENOMEM, ": %zu bytes", sizeof(*r));
 	r->send_cq = send_cq->direct;
 	r->recv_cq = recv_cq->direct;
-	r->sq = sq.buffer;
+	r->sq = r->sq_first = sq.buffer;
+	r->sq_end = r->sq + (size_t)sq.entries * sq.entry_bytes;
+	r->sq_entry = sq.entry_bytes;
 	r->sq_doorbell = sq.doorbell;
-	r->sq_mask = (uint16_t)(sq.entries - 1);
-	r->sq_shift = (uint32_t)__builtin_ctz(sq.entry_bytes);
-	r->body_bytes = sq.entry_bytes == 64 ? WQE_INLINE_BYTES : WQE_INLINE_BYTES_128;
 	r->sq_batch = sq.max_batch;
 	r->rq = (struct srd_rx_desc *)rq.buffer;
 	r->rq_doorbell = rq.doorbell;
 	r->rq_mask = (uint16_t)(rq.entries - 1);
+	r->rq_left = qp->rq_depth;
 	qp->direct = r;
 	return 0;
 }
@@ -118,7 +118,7 @@ static void give_up(struct srd_cq *cq, struct srd_qp *qp, uint32_t qpn)
 		}
 	}
 	for (int i = 0; i < cq->cqe; i++)
-		if (r->slot[i].qp == qp)
+		if (r->slot[i].qp == qp->direct)
 			srd_slot_put(r, (uint16_t)i);
 }
 

@@ -98,7 +98,8 @@ static_assert(sizeof(struct srd_cqe) == 32 && offsetof(struct srd_cqe, imm) == 1
 /* A request from post to completion, by the number in WQE and CQE. */
 struct srd_slot {
 	uint64_t wr_id;
-	struct srd_qp *qp; /* NULL: free, or its QP is gone while the completion is in the ring */
+	/* NULL: free, or its QP is gone while the completion is in the ring */
+	struct srd_qp_direct *qp;
 };
 
 /*
@@ -117,18 +118,17 @@ struct srd_cq_direct {
 /* Of a QP. Counters run freely, as the doorbells do. */
 struct srd_qp_direct {
 	struct srd_cq_direct *send_cq, *recv_cq;
-	bool sends, receives; /* by the state of the QP */
-	uint8_t *sq;
+	bool sends, receives;      /* by the state of the QP */
+	uint32_t sq_left, rq_left; /* requests that there is room for; 0 before the QP sends */
+	uint8_t *sq, *sq_first, *sq_end; /* the next entry */
+	uint32_t sq_entry;               /* bytes: 64 or 128 */
+	uint32_t sq_phase; /* WQE_PHASE of the next entry, as it is in its first word */
 	uint32_t *sq_doorbell;
-	uint16_t sq_mask, sq_next;
-	uint32_t sq_shift;   /* log2 of the bytes of a request */
-	uint32_t body_bytes; /* of these, after the first 32: 32 or 80 */
-	uint32_t sq_batch;   /* most requests for one doorbell */
-	uint32_t sq_used;
+	uint16_t sq_posted;
+	uint32_t sq_batch; /* most requests for one doorbell */
 	struct srd_rx_desc *rq;
 	uint32_t *rq_doorbell;
 	uint16_t rq_mask, rq_next;
-	uint32_t rq_used; /* requests, of qp->rq_depth */
 };
 
 /* 0 with cq->direct NULL where it cannot be done; -ENOMEM. */
@@ -141,7 +141,11 @@ void srd_qp_direct_fini(struct srd_qp *qp, uint32_t qpn);
 
 int srd_direct_post(struct srd_qp *qp, const struct srd_wr *wr, int n);
 int srd_direct_post_recv(struct srd_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+/* There is an entry. */
 int srd_direct_poll(struct srd_cq *cq, struct srd_wc *wc, int n);
+/* The next; with no SRD_CQ_*, and with those of @cq. */
+bool srd_direct_take(struct srd_cq *cq, struct srd_wc *wc);
+bool srd_direct_take_fields(struct srd_cq *cq, struct srd_wc *wc);
 
 /* ---- completion doorbell ---- */
 
@@ -162,7 +166,8 @@ static inline void srd_direct_event(struct srd_cq_direct *d)
 
 /* ---- slots ---- */
 
-static inline uint16_t srd_slot_get(struct srd_cq_direct *r, struct srd_qp *qp, uint64_t wr_id)
+static inline uint16_t srd_slot_get(struct srd_cq_direct *r, struct srd_qp_direct *qp,
+				    uint64_t wr_id)
 {
 	uint16_t i = r->free[--r->nfree];
 

@@ -60,18 +60,31 @@ static inline int check(const struct srd_qp *qp, const struct srd_wr *wr)
 
 /* ---- requests ---- */
 
-/* What an opcode is in ctrl1, by enum ibv_wr_opcode. */
-static const uint8_t ctrl1_of[] = {
-	[IBV_WR_RDMA_WRITE] = WQE_META | WQE_WRITE,
-	[IBV_WR_RDMA_WRITE_WITH_IMM] = WQE_META | WQE_WRITE | WQE_IMM,
-	[IBV_WR_SEND] = WQE_META | WQE_SEND,
-	[IBV_WR_SEND_WITH_IMM] = WQE_META | WQE_SEND | WQE_IMM,
-	[IBV_WR_RDMA_READ] = WQE_META | WQE_READ,
+/* The first word of a request, by enum ibv_wr_opcode: all but its number and phase. */
+#define HEAD(ctrl1) ((uint32_t)(WQE_META | (ctrl1)) << 16 | (uint32_t)WQE_ALWAYS << 24)
+#define HEAD_RDMA   ((uint32_t)(WQE_READ | WQE_WRITE) << 16)
+#define HEAD_IMM    ((uint32_t)WQE_IMM << 16)
+#define HEAD_PHASE  ((uint32_t)WQE_PHASE << 24)
+#define HEAD_INLINE ((uint32_t)WQE_INLINE << 16)
+
+static const uint32_t head_of[] = {
+	[IBV_WR_RDMA_WRITE] = HEAD(WQE_WRITE),
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = HEAD(WQE_WRITE | WQE_IMM),
+	[IBV_WR_SEND] = HEAD(WQE_SEND),
+	[IBV_WR_SEND_WITH_IMM] = HEAD(WQE_SEND | WQE_IMM),
+	[IBV_WR_RDMA_READ] = HEAD(WQE_READ),
 };
 
 static inline uint64_t pair(uint32_t lo, uint32_t hi)
 {
 	return lo | (uint64_t)hi << 32;
+}
+
+/* What of the body a request of 128 bytes has more than one of 64. */
+static __attribute__((noinline)) void clear_rest(volatile uint64_t *body)
+{
+	for (size_t i = WQE_INLINE_BYTES / 8; i < WQE_INLINE_BYTES_128 / 8; i++)
+		body[i] = 0;
 }
 
 /* The body of a send that is not one SGE: two, none, or the data itself. */
@@ -96,23 +109,22 @@ static __attribute__((noinline)) void write_odd_body(volatile uint64_t *body,
 		body[i] = words[i];
 }
 
-/* @bytes: of the body, all of which is written. @usual: there is one SGE, and no inline data. */
+/* All of it. @large: of 128 bytes; @usual: there is one SGE, and no inline data. */
 static inline ALWAYS_INLINE void write_body(volatile uint64_t *body, const struct srd_wr *wr,
-					    bool rdma, size_t bytes, bool usual)
+					    bool rdma, bool large, bool usual)
 {
 	bool some = usual || wr->nsge;
 	uint32_t len = some ? wr->sge[0].length : 0;
 
-	for (size_t i = 4; unlikely(i < bytes / 8); i++)
-		body[i] = 0;
-
+	if (unlikely(large))
+		clear_rest(body);
 	if (rdma) {
 		body[0] = pair(len, wr->rkey);
 		body[1] = wr->raddr;
 		body[2] = some ? pair(len, wr->sge[0].lkey & LKEY_MASK) : 0;
 		body[3] = some ? wr->sge[0].addr : 0;
 	} else if (!usual && unlikely(wr->nsge != 1 || wr->inl)) {
-		write_odd_body(body, wr, bytes);
+		write_odd_body(body, wr, large ? WQE_INLINE_BYTES_128 : WQE_INLINE_BYTES);
 	} else {
 		body[0] = pair(len, wr->sge[0].lkey & LKEY_MASK);
 		body[1] = wr->sge[0].addr;
@@ -130,25 +142,41 @@ static uint32_t inline_bytes(const struct srd_wr *wr)
 	return total;
 }
 
-static inline ALWAYS_INLINE void write_request(struct srd_qp *qp, struct srd_qp_direct *r,
-					       const struct srd_wr *wr, bool usual)
+static __attribute__((noinline, cold)) void wrap(struct srd_qp_direct *r)
 {
-	volatile uint64_t *w =
-		(uint64_t *)(r->sq + ((size_t)(r->sq_next & r->sq_mask) << r->sq_shift));
-	uint32_t phase = (r->sq_next & (r->sq_mask + 1u)) != 0;
-	uint32_t ctrl1 = ctrl1_of[wr->op], length = usual ? 1 : wr->nsge;
-	uint16_t id = srd_slot_get(r->send_cq, qp, wr->wr_id);
+	r->sq = r->sq_first;
+	r->sq_phase ^= HEAD_PHASE;
+}
+
+/* @bytes: of the entry. */
+static inline ALWAYS_INLINE void write_request(struct srd_qp_direct *r, const struct srd_wr *wr,
+					       uint32_t bytes, bool usual)
+{
+	volatile uint64_t *w = (uint64_t *)r->sq;
+	uint32_t head = head_of[wr->op], length = usual ? 1 : wr->nsge;
+	const struct srd_peer *to = wr->to;
 
 	if (!usual && unlikely(wr->inl)) {
-		ctrl1 |= WQE_INLINE;
+		head |= HEAD_INLINE;
 		length = inline_bytes(wr);
 	}
-	w[0] = pair(id | ctrl1 << 16 | (WQE_ALWAYS | phase) << 24, wr->to->qpn | length << 16);
-	w[1] = pair(ctrl1 & WQE_IMM ? wr->imm : 0, wr->to->ahn);
-	w[2] = wr->to->qkey;
+	head |= r->sq_phase | srd_slot_get(r->send_cq, r, wr->wr_id);
+	w[0] = pair(head, to->qpn | length << 16);
+	w[1] = pair(head & HEAD_IMM ? wr->imm : 0, to->ahn);
+	w[2] = to->qkey;
 	w[3] = 0;
-	write_body(w + 4, wr, (ctrl1 & 0xf) != WQE_SEND, r->body_bytes, usual);
-	r->sq_next++;
+	write_body(w + 4, wr, head & HEAD_RDMA, bytes > 64, usual);
+	r->sq_posted++;
+	r->sq_left--;
+	r->sq = (uint8_t *)w + bytes;
+	if (unlikely(r->sq == r->sq_end))
+		wrap(r);
+}
+
+static inline void announce(struct srd_qp_direct *r)
+{
+	store_fence();
+	ring_doorbell(r->sq_doorbell, r->sq_posted);
 }
 
 static __attribute__((noinline)) int post_batch(struct srd_qp *qp, const struct srd_wr *wr, int n)
@@ -164,22 +192,18 @@ static __attribute__((noinline)) int post_batch(struct srd_qp *qp, const struct 
 	}
 	if (unlikely(!r->sends))
 		return -EINVAL;
-	if (unlikely((uint32_t)n > qp->sq_depth - r->sq_used || (uint32_t)n > r->send_cq->nfree))
+	if (unlikely((uint32_t)n > r->sq_left || (uint32_t)n > r->send_cq->nfree))
 		return (uint32_t)n > qp->sq_depth ? -EINVAL : -EAGAIN;
 	store_fence();
 	for (int i = 0; i < n; i++) {
-		write_request(qp, r, &wr[i], false);
+		write_request(r, &wr[i], r->sq_entry, false);
 		if (unlikely(++unannounced == r->sq_batch)) {
-			store_fence();
-			ring_doorbell(r->sq_doorbell, r->sq_next);
+			announce(r);
 			unannounced = 0;
 		}
 	}
-	r->sq_used += (uint32_t)n;
-	if (unannounced) {
-		store_fence();
-		ring_doorbell(r->sq_doorbell, r->sq_next);
-	}
+	if (unannounced)
+		announce(r);
 	return 0;
 }
 
@@ -188,19 +212,15 @@ int srd_direct_post(struct srd_qp *qp, const struct srd_wr *wr, int n)
 {
 	struct srd_qp_direct *r = qp->direct;
 
-	if (unlikely(n != 1 || wr->nsge != 1 || wr->inl))
+	if (unlikely(n != 1 || wr->nsge != 1 || wr->inl || r->sq_entry != 64))
 		return post_batch(qp, wr, n);
 	if (unlikely(!may(qp, wr)))
 		return -EOPNOTSUPP;
-	if (unlikely(!r->sends))
-		return -EINVAL;
-	if (unlikely(r->sq_used == qp->sq_depth || !r->send_cq->nfree))
-		return -EAGAIN;
+	if (unlikely(!r->sq_left || !r->send_cq->nfree))
+		return r->sends ? -EAGAIN : -EINVAL;
 	store_fence();
-	write_request(qp, r, wr, true);
-	r->sq_used++;
-	store_fence();
-	ring_doorbell(r->sq_doorbell, r->sq_next);
+	write_request(r, wr, 64, true);
+	announce(r);
 	return 0;
 }
 
@@ -226,16 +246,15 @@ static __attribute__((noinline)) void write_list(struct srd_qp_direct *r,
 			   (i == 0 ? RX_FIRST : 0) | (i == wr->num_sge - 1 ? RX_LAST : 0));
 }
 
-static inline void write_receive(struct srd_qp *qp, struct srd_qp_direct *r,
-				 const struct ibv_recv_wr *wr)
+static inline void write_receive(struct srd_qp_direct *r, const struct ibv_recv_wr *wr)
 {
-	uint16_t id = srd_slot_get(r->recv_cq, qp, wr->wr_id);
+	uint16_t id = srd_slot_get(r->recv_cq, r, wr->wr_id);
 
 	if (unlikely(wr->num_sge != 1))
 		write_list(r, wr, id);
 	else
 		write_desc(r, wr->sg_list, id, RX_FIRST | RX_LAST);
-	r->rq_used++;
+	r->rq_left--;
 }
 
 int srd_direct_post_recv(struct srd_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -246,11 +265,11 @@ int srd_direct_post_recv(struct srd_qp *qp, struct ibv_recv_wr *wr, struct ibv_r
 	for (; wr; wr = wr->next) {
 		if (unlikely(!r->receives || wr->num_sge > qp->max_recv_sge))
 			rc = -EINVAL;
-		else if (unlikely(r->rq_used == qp->rq_depth || !r->recv_cq->nfree))
+		else if (unlikely(!r->rq_left || !r->recv_cq->nfree))
 			rc = -EAGAIN;
 		if (unlikely(rc))
 			break;
-		write_receive(qp, r, wr);
+		write_receive(r, wr);
 	}
 	if (unlikely(rc && bad))
 		*bad = wr;

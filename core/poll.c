@@ -59,9 +59,9 @@ static inline void read_by_sight(const struct srd_cq *cq, struct srd_wc *wc)
 
 	wc->efa_status = e->status;
 	if (e->flags & CQE_RECV)
-		srd_cqe_received(e, wc, cq->fields);
+		srd_cqe_received(e, e->flags, wc, cq->fields);
 	else
-		srd_cqe_sent(e, wc);
+		srd_cqe_sent(e->flags, wc);
 	if (unlikely(cq->fields & SRD_CQ_QPN))
 		wc->qpn = e->qpn;
 }
@@ -221,8 +221,17 @@ static int poll_classic(struct srd_cq *cq, struct srd_wc *wc, int n)
 	return got;
 }
 
+static bool take_by_poll(struct srd_cq *cq, struct srd_wc *wc)
+{
+	return cq->poll(cq, wc, 1) == 1;
+}
+
 void srd_poll_choose(struct srd_cq *cq)
 {
+	if (cq->direct)
+		cq->take = cq->fields ? srd_direct_take_fields : srd_direct_take;
+	else
+		cq->take = take_by_poll;
 	if (cq->direct)
 		cq->poll = srd_direct_poll;
 	else if (!cq->dv)
@@ -233,6 +242,13 @@ void srd_poll_choose(struct srd_cq *cq)
 		cq->poll = poll_by_sight;
 	else
 		cq->poll = poll_by_calls;
+}
+
+/* libefa tells by itself. */
+void srd_cq_tell(struct srd_cq *cq)
+{
+	if (cq->direct)
+		srd_direct_tell(cq->direct, 0);
 }
 
 int srd_cq_poll(struct srd_cq *cq, struct srd_wc *wc, int n)

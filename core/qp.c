@@ -259,8 +259,10 @@ int srd_qp_to_rts(struct srd_qp *qp, uint32_t psn, int rnr_retry)
 	}
 	if (rc == 0)
 		rc = modify(qp, &attr, mask);
-	if (rc == 0 && qp->direct)
+	if (rc == 0 && qp->direct && !qp->direct->sends) {
 		qp->direct->sends = true;
+		qp->direct->sq_left = qp->sq_depth;
+	}
 	return rc;
 }
 
