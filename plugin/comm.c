@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cm.h"
+#include "complete.h"
 #include "eager.h"
 #include "failover.h"
 #include "flush.h"
@@ -338,7 +339,7 @@ void net_comm_close(struct net_comm *c)
 	bool recv = c->kind == NET_RECV;
 
 	net_owner_enter(&e->owner);
-	net_engine_poll(e);
+	net_complete(e);
 	c->closed = true;
 	/*
 	 * The peer of an aborted comm may still write: promises made to it are lost, and lines for

@@ -214,6 +214,13 @@ void net_comm_close(struct net_comm *c);
 /* Take it apart; nothing of it is under way. Entered. */
 void net_comm_free(struct net_comm *c);
 
+/* Something that was under way is not any more. Entered; @c may be gone then. */
+static inline void net_comm_completed(struct net_comm *c)
+{
+	if (__builtin_expect(--c->under_way == 0 && c->closed, 0))
+		net_comm_free(c);
+}
+
 enum { NET_SIDE_TEXT = 128 };
 /* Who talks to whom on @rail: "device GID qp 17". */
 void net_comm_sides(const struct net_comm *c, int rail, char here[NET_SIDE_TEXT],

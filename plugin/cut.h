@@ -61,13 +61,14 @@ static inline struct net_cut net_cut(const struct net_comm *c, uint32_t bytes, u
 	return cut;
 }
 
+/* Not counting rails that are out. */
+bool net_cut_has_room_now(const struct net_comm *c, const struct net_cut *cut);
+
 static inline bool net_cut_has_room(const struct net_comm *c, const struct net_cut *cut)
 {
-	int rail = cut->rail;
-
-	for (uint32_t i = 0; i < cut->left; i++, rail = net_next_rail(c, rail))
-		if (__builtin_expect(!c->engine->rail[rail].data_free, 0))
-			return false;
+	for (int i = 0; i < c->nrails; i++)
+		if (__builtin_expect(!c->engine->rail[i].data_free, 0))
+			return net_cut_has_room_now(c, cut);
 	return true;
 }
 

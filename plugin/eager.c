@@ -8,6 +8,7 @@
 #include "cut.h"
 #include "message.h"
 #include "param.h"
+#include "todo.h"
 
 #define unlikely(x) __builtin_expect(!!(x), 0)
 

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "comm.h"
+#include "complete.h"
 #include "eager.h"
 #include "flush.h"
 #include "log.h"
@@ -23,8 +24,6 @@ enum {
 	DATA_RX = 1024,  /* messages */
 	CQ_DEPTH = 16384,
 	CQ_DEPTH_MESSAGES = 32768, /* where each comm is to take some */
-	POLL_BATCH = 16,
-	RQ_BATCH = 64,
 	SL_LOW_LATENCY = 8,
 	DRAIN_MS = 5, /* at the end, for what is still under way */
 };
@@ -69,7 +68,7 @@ static int set_promises(struct net_engine *e, struct net_rail *rail, const char 
 {
 	uint32_t cq = (uint32_t)rail->cq.cqe, rq = rail->data.rq_depth;
 
-	cq -= min_u32(e->eager_rx, cq);
+	cq -= min_u32(e->eager_rx + NET_TAKEN_MOST, cq);
 	if (rail->data_free + rail->ctrl_free + NET_RECV_RESERVE > cq) {
 		net_warn("NET/EFA: %s: %u completions are too few for 2 send queues of %u", name,
 			 cq, rail->data_free);
@@ -78,7 +77,7 @@ static int set_promises(struct net_engine *e, struct net_rail *rail, const char 
 	e->imm_free = min_u32(e->imm_free, cq - rail->data_free - rail->ctrl_free);
 	if (!e->unsolicited) {
 		/* Those that wait to be posted again in a batch are not there for a peer. */
-		e->imm_free = min_u32(e->imm_free, rq > 2 * RQ_BATCH ? rq - RQ_BATCH : rq);
+		e->imm_free = min_u32(e->imm_free, rq > 2 * NET_RQ_BATCH ? rq - NET_RQ_BATCH : rq);
 		rail->rq_missing = rq;
 	}
 	return 0;
@@ -147,6 +146,7 @@ static int rail_init(struct net_engine *e, struct net_rail *rail, struct net_nic
 		return rc;
 	rail->data_free = rail->data.sq_depth;
 	rail->ctrl_free = rail->ctrl.sq_depth;
+	rail->tidy_after = e->mode == PROTO_WRITE ? NET_RQ_BATCH : 1;
 	if (e->mode != PROTO_WRITE)
 		return set_messages(e, rail, nic);
 	rc = set_promises(e, rail, nic->name);
@@ -163,14 +163,15 @@ static void rail_fini(struct net_rail *rail)
 	srd_td_fini(&rail->td);
 }
 
-/* Post the receives that immediates consumed. Their buffer is never written. */
-static void rq_refill(struct net_engine *e, struct net_rail *rail, int r)
+/* Their buffer is never written. */
+void net_engine_refill(struct net_engine *e, int r)
 {
 	struct ibv_sge sge = {(uintptr_t)e->scratch->mem, 64, e->scratch->lkey[r]};
-	struct ibv_recv_wr wr[RQ_BATCH];
+	struct net_rail *rail = &e->rail[r];
+	struct ibv_recv_wr wr[NET_RQ_BATCH];
 
 	while (rail->rq_missing) {
-		uint32_t n = min_u32(rail->rq_missing, RQ_BATCH);
+		uint32_t n = min_u32(rail->rq_missing, NET_RQ_BATCH);
 
 		for (uint32_t i = 0; i < n; i++)
 			wr[i] = (struct ibv_recv_wr){.wr_id = WR_RQ,
@@ -181,25 +182,6 @@ static void rq_refill(struct net_engine *e, struct net_rail *rail, int r)
 			return; /* tried again with the next refill */
 		rail->rq_missing -= n;
 	}
-}
-
-void net_engine_poll_rail(struct net_engine *e, int r)
-{
-	struct srd_wc wc[POLL_BATCH];
-	struct net_rail *rail = &e->rail[r];
-	int n = srd_cq_poll(&rail->cq, wc, POLL_BATCH);
-
-	for (int i = 0; i < n; i++)
-		net_p2p_completed(e, r, &wc[i]);
-	if (rail->rq_missing >= RQ_BATCH)
-		rq_refill(e, rail, r);
-	/* Those for eager messages go back in batches, which are not promised. */
-	if (e->mode != PROTO_WRITE)
-		net_rx_post(&rail->ctrl_rx);
-	if (e->mode == PROTO_SEND)
-		net_rx_post(&rail->data_rx);
-	if (e->todo)
-		net_todo_run(e);
 }
 
 void net_engine_rails(const struct net_engine *e, struct proto_rail *rail)
@@ -220,7 +202,7 @@ static void drain(struct net_engine *e)
 	const struct timespec ms = {0, 1000000};
 
 	for (int i = 0; i < DRAIN_MS && e->comms; i++) {
-		net_engine_poll(e);
+		net_complete(e);
 		if (e->comms)
 			nanosleep(&ms, NULL);
 	}
@@ -378,11 +360,12 @@ static int meet_self(struct net_engine *e)
 static int engine_create(struct net_dev *dev, enum proto_mode mode, bool unsolicited,
 			 struct net_engine **out)
 {
-	struct net_engine *e = calloc(1, sizeof(*e));
+	struct net_engine *e = aligned_alloc(_Alignof(struct net_engine), sizeof(*e));
 	int rc;
 
 	if (!e)
 		return -ENOMEM;
+	memset(e, 0, sizeof(*e));
 	e->dev = dev;
 	e->mode = mode;
 	e->counting = net_stats_wanted();
@@ -399,7 +382,7 @@ static int engine_create(struct net_dev *dev, enum proto_mode mode, bool unsolic
 	}
 	e->nrails = dev->nrails;
 	for (int i = 0; i < e->nrails; i++)
-		rq_refill(e, &e->rail[i], i);
+		net_engine_refill(e, i);
 	/* A quarter of the promises is for whoever is busy. */
 	e->max_recvs =
 		min_u32(e->imm_free / NET_RECV_RESERVE, e->segments_free / NET_SEGMENT_RESERVE) *

@@ -31,18 +31,21 @@ struct net_req;
  * and for every immediate that clear-to-send lines have promised room for.
  */
 struct net_rail {
-	struct srd_td td;
+	_Alignas(64) struct srd_td td;
 	struct srd_cq cq;
 	struct srd_qp data, ctrl;
 	uint32_t data_free, ctrl_free;  /* send queue entries */
 	bool reported;                  /* that it is out of some connection */
 	uint32_t rq_missing;            /* receives to post again; 0 with unsolicited writes */
+	uint32_t taken, tidy_after;     /* completions since complete.c tidied up, at most */
 	struct net_rx data_rx, ctrl_rx; /* where messages go */
 };
 
 enum {
 	NET_RECV_RESERVE = 8,    /* immediates that each receive comm can always be promised */
 	NET_SEGMENT_RESERVE = 2, /* likewise, segments that it can always grant */
+	NET_RQ_BATCH = 64,       /* receives for immediates that are posted at a time */
+	NET_TAKEN_MOST = 80,     /* completions that the device was not told to be taken */
 	NET_ID_PAGE = 1024,
 };
 
@@ -82,7 +85,7 @@ struct net_engine {
 	uint32_t last_id;
 	struct net_req *todo, **todo_end; /* what waits for credits */
 	int64_t todo_after_ms;            /* and not before that; 0: at once */
-	uint32_t patience;           /* calls that may find nothing until the next look around */
+	int32_t patience;            /* calls that may find nothing until the next look around */
 	int64_t stall_look_ms;       /* not before that */
 	uint8_t out;                 /* a bit per rail of a device that said so */
 	struct net_numbers *numbers; /* for segments, or NULL */
@@ -114,8 +117,8 @@ static inline struct net_comm *net_engine_comm(const struct net_engine *e, uint3
 	return page ? page[id % NET_ID_PAGE] : NULL;
 }
 
-/* Take some of what has completed on rail @r. */
-void net_engine_poll_rail(struct net_engine *e, int r);
+/* Post the receives that immediates consumed on @rail. */
+void net_engine_refill(struct net_engine *e, int rail);
 
 /*
  * Nothing has completed, on any rail: a look at a byte each, without a branch, for it is most of a
@@ -143,14 +146,6 @@ static inline bool net_engine_idle(const struct net_engine *e)
 		idle &= srd_cq_empty(&e->rail[0].cq);
 	}
 	return idle;
-}
-
-/* Take what has completed, on all rails. Entered. */
-static inline void net_engine_poll(struct net_engine *e)
-{
-	for (int r = 0; r < e->nrails; r++)
-		if (!srd_cq_empty(&e->rail[r].cq))
-			net_engine_poll_rail(e, r);
 }
 
 /* This side's queue pairs, for the peer. */

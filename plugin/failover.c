@@ -14,6 +14,7 @@
 #include "param.h"
 #include "segment.h"
 #include "stall.h"
+#include "todo.h"
 
 /*
  * The device's words for a queue pair of ours that is in error, as all of a device that failed, and

@@ -13,6 +13,7 @@
 #include "p2p.h"
 #include "param.h"
 #include "srd_cuda.h"
+#include "todo.h"
 
 /* ---- to itself ---- */
 

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "clock.h"
+#include "complete.h"
 #include "cut.h"
 #include "eager.h"
 #include "event.h"
@@ -22,9 +23,13 @@
 #include "profile.h"
 #include "segment.h"
 #include "stall.h"
+#include "todo.h"
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
+
+/* What is written once for the usual case and once for all. */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 
 /* Of size classes and all bytes. */
 static void count_message(uint64_t *sizes, uint64_t *total, uint32_t bytes)
@@ -48,7 +53,7 @@ static __attribute__((noinline)) int later(struct net_comm *c)
 {
 	if (c->engine->counting)
 		net_count(&c->engine->counts.refused, 1);
-	net_engine_poll(c->engine);
+	net_complete(c->engine);
 	return c->err;
 }
 
@@ -132,7 +137,7 @@ static bool find_group(struct net_send *s)
 	return true;
 }
 
-static void begin(struct net_send *s, struct net_req *req, void **request)
+static inline void begin(struct net_send *s, struct net_req *req, void **request)
 {
 	s->free &= s->free - 1;
 	req->in_use = true;
@@ -160,32 +165,28 @@ static int start_ahead(struct net_send *s, void *data, size_t size, int tag,
 	return 0;
 }
 
-static int start_send(struct net_send *s, int i, void *data, size_t size, const struct net_mr *mr,
-		      void **request)
+/* To line @l, number @seq. */
+static ALWAYS_INLINE int start_send(struct net_send *s, const struct proto_cts *l, uint32_t seq,
+				    void *data, size_t size, const struct net_mr *mr,
+				    void **request)
 {
-	uint32_t seq = s->next_seq + (uint32_t)i;
-	const struct proto_cts *l = line(s, seq);
 	struct net_req *req = &s->req[__builtin_ctzll(s->free)];
 	int rc;
 
 	req->bytes = size < l->len ? (uint32_t)size : l->len;
 	req->to_come = 0;
 	rc = s->c.mover->send(s, req, l, seq, data, mr);
-	if (rc == -EAGAIN)
-		return rc;
-	if (unlikely(rc)) {
+	if (likely(rc == 0))
+		begin(s, req, request);
+	else if (rc != -EAGAIN)
 		net_comm_fail(&s->c, rc, "post of a send", 0, NULL);
-		return rc;
-	}
-	begin(s, req, request);
-	take(s, i);
-	return 0;
+	return rc;
 }
 
 /* There is none for it. */
 static __attribute__((noinline)) int no_line(struct net_send *s)
 {
-	if (--s->c.engine->patience == 0) {
+	if (--s->c.engine->patience <= 0) {
 		net_stall_waits(s);
 		look_around(s->c.engine);
 	}
@@ -199,49 +200,79 @@ static __attribute__((noinline, cold)) int send_later(struct net_send *s)
 	return no_line(s);
 }
 
-static int send_entered(struct net_send *s, void *data, size_t size, int tag,
-			const struct net_mr *mr, void **request)
+/* Whatever the next group is, and if there is none. */
+static __attribute__((noinline)) int send_any(struct net_send *s, void *data, size_t size, int tag,
+					      const struct net_mr *mr, void **request)
 {
 	int i, rc = -EAGAIN;
 
-	if (unlikely(s->c.err))
-		return s->c.err;
-	if (!s->group && s->c.engine->mode != PROTO_WRITE)
-		net_engine_poll(s->c.engine);
-	if (likely(find_group(s))) {
+	if (find_group(s)) {
 		i = match(s, tag);
 		if (i < 0)
 			return no_line(s);
-		if (likely(s->free))
-			rc = start_send(s, i, data, size, mr, request);
+		if (likely(s->free)) {
+			uint32_t seq = s->next_seq + (uint32_t)i;
+
+			rc = start_send(s, line(s, seq), seq, data, size, mr, request);
+		}
+		if (likely(rc == 0))
+			take(s, i);
 	} else {
 		if (s->c.err || !net_eager_may(s, size))
 			return no_line(s);
 		if (likely(s->free))
 			rc = start_ahead(s, data, size, tag, mr, request);
 	}
+	return rc;
+}
+
+/* A line alone, and for this send. */
+static bool is_usual(const struct net_send *s, const struct proto_cts *l, int tag)
+{
+	return !s->group && is_here(s, s->next_seq) && l->n == 1 && l->tag == (uint32_t)tag &&
+	       !s->nahead && s->free;
+}
+
+static int send_entered(struct net_send *s, void *data, size_t size, int tag,
+			const struct net_mr *mr, void **request)
+{
+	const struct proto_cts *l = line(s, s->next_seq);
+	int rc;
+
+	if (unlikely(s->c.err))
+		return s->c.err;
+	if (unlikely(s->c.engine->mode != PROTO_WRITE) && !s->group)
+		net_complete(s->c.engine);
+	if (likely(is_usual(s, l, tag))) {
+		rc = start_send(s, l, s->next_seq, data, size, mr, request);
+		if (likely(rc == 0)) {
+			net_eager_promised(s, l->eager);
+			s->next_seq++;
+		}
+	} else {
+		rc = send_any(s, data, size, tag, mr, request);
+	}
 	if (unlikely(s->c.engine->todo))
 		net_todo_run(s->c.engine);
 	return unlikely(rc == -EAGAIN) ? send_later(s) : rc;
 }
 
-/* Lines are written, or else come as messages. */
-static bool may_have_come(const struct net_send *s)
+/* Entered, and left. */
+static __attribute__((noinline)) int send_and_leave(struct net_send *s, void *data, size_t size,
+						    int tag, const struct net_mr *mr,
+						    void **request)
 {
-	return is_here(s, s->next_seq) ||
-	       (unlikely(s->c.engine->mode != PROTO_WRITE) && !net_engine_idle(s->c.engine));
-}
+	int rc = send_entered(s, data, size, tag, mr, request);
 
-/* Apart from the look that NCCL makes far more often than there is something to do. */
-static __attribute__((noinline)) int send_now(struct net_send *s, void *data, size_t size, int tag,
-					      const struct net_mr *mr, void **request)
-{
-	int rc;
-
-	net_owner_enter(&s->c.engine->owner);
-	rc = send_entered(s, data, size, tag, mr, request);
 	net_owner_leave(&s->c.engine->owner);
 	return rc;
+}
+
+static __attribute__((noinline)) int send_taking(struct net_send *s, void *data, size_t size,
+						 int tag, const struct net_mr *mr, void **request)
+{
+	net_owner_take(&s->c.engine->owner);
+	return send_and_leave(s, data, size, tag, mr, request);
 }
 
 /* Entered by the owner, which it is not any more then. */
@@ -257,18 +288,26 @@ static __attribute__((noinline, cold)) int look_instead(struct net_send *s)
 	return rc;
 }
 
+/* Lines are written, or else come as messages. */
+static bool may_have_come(const struct net_send *s)
+{
+	return is_here(s, s->next_seq) ||
+	       (unlikely(s->c.engine->mode != PROTO_WRITE) && !net_engine_idle(s->c.engine));
+}
+
+/* First the look that NCCL makes far more often than there is something to do. */
 int net_isend(struct net_send *s, void *data, size_t size, int tag, const struct net_mr *mr,
 	      void **request)
 {
 	*request = NULL;
-	if (net_owner_try(&s->c.engine->owner) && !s->c.err && !s->group && !may_have_come(s) &&
-	    !net_eager_may(s, size)) {
-		if (unlikely(--s->c.engine->patience == 0))
-			return look_instead(s);
-		net_owner_leave_own();
-		return 0;
-	}
-	return send_now(s, data, size, tag, mr, request);
+	if (unlikely(!net_owner_try(&s->c.engine->owner)))
+		return send_taking(s, data, size, tag, mr, request);
+	if (s->c.err || s->group || may_have_come(s) || net_eager_may(s, size))
+		return send_and_leave(s, data, size, tag, mr, request);
+	if (unlikely(--s->c.engine->patience <= 0))
+		return look_instead(s);
+	net_owner_leave_own();
+	return 0;
 }
 
 /* ---- receive ---- */
@@ -295,7 +334,7 @@ __attribute__((noinline)) void net_reclaim(struct net_recv *r)
 }
 
 /* For @n buffers: a request, and slots. */
-static bool has_slots(struct net_recv *r, uint32_t n)
+static ALWAYS_INLINE bool has_slots(struct net_recv *r, uint32_t n)
 {
 	if (unlikely(r->slots_free < n || r->req_next - r->req_first == NET_MAX_REQS)) {
 		net_reclaim(r);
@@ -305,16 +344,18 @@ static bool has_slots(struct net_recv *r, uint32_t n)
 }
 
 /* And promised room for the immediates to come. */
-static bool has_room(struct net_recv *r, uint32_t n)
+static ALWAYS_INLINE bool has_room(struct net_recv *r, uint32_t n)
 {
 	return has_slots(r, n) && r->reserve + r->c.engine->imm_free >= n;
 }
 
-static void promise(struct net_recv *r, struct net_req *req)
+static void promise(struct net_recv *r, struct net_req *req, uint32_t n)
 {
-	req->from_reserve = (uint8_t)(r->reserve < req->n ? r->reserve : req->n);
-	r->reserve -= req->from_reserve;
-	r->c.engine->imm_free -= (uint32_t)req->n - req->from_reserve;
+	uint32_t own = r->reserve < n ? r->reserve : n;
+
+	req->from_reserve = (uint8_t)own;
+	r->reserve -= own;
+	r->c.engine->imm_free -= n - own;
 }
 
 static void promise_kept(struct net_recv *r, struct net_req *req)
@@ -339,8 +380,8 @@ void net_slot_filled(struct net_recv *r, struct net_slot *slot)
 			      slot->bytes);
 }
 
-static void open_slot(struct net_recv *r, const struct net_req *req, int i, void *data, size_t size,
-		      int tag, const struct net_mr *mr)
+static ALWAYS_INLINE void open_slot(struct net_recv *r, const struct net_req *req, int i,
+				    void *data, size_t size, int tag, const struct net_mr *mr)
 {
 	uint32_t seq = r->next_seq + (uint32_t)i;
 	struct proto_cts *l = net_line(r->mirror, seq, r->nslots);
@@ -355,8 +396,7 @@ static void open_slot(struct net_recv *r, const struct net_req *req, int i, void
 	l->addr = (uintptr_t)data;
 	l->len = size < UINT32_MAX ? (uint32_t)size : UINT32_MAX;
 	l->tag = (uint32_t)tag;
-	for (int k = 0; k < r->c.nrails; k++)
-		l->rkey[k] = mr->rkey[k];
+	memcpy(l->rkey, mr->rkey, sizeof(l->rkey)); /* 0 for rails that are not there */
 	l->n = req->n;
 	l->flags = 0;
 	l->rail0 = r->next_rail;
@@ -364,23 +404,29 @@ static void open_slot(struct net_recv *r, const struct net_req *req, int i, void
 	l->seq = seq;
 }
 
-/* In two parts where the group goes round the end. */
+/* In two parts: the group goes round the end. */
+static __attribute__((noinline)) int announce_parts(struct net_recv *r, struct net_req *req,
+						    uint32_t to_end)
+{
+	int rc = r->c.mover->lines(r, req, req->seq, to_end);
+
+	return rc ? rc : r->c.mover->lines(r, req, req->seq + to_end, req->n - to_end);
+}
+
 int net_announce(struct net_recv *r, struct net_req *req)
 {
 	uint32_t to_end = r->nslots - req->slot;
-	uint32_t n = req->n < to_end ? req->n : to_end;
-	int rc;
 
 	if (unlikely(r->c.engine->rail[r->next_rail].ctrl_free < 2))
 		return -EAGAIN;
-	rc = r->c.mover->lines(r, req, req->seq, n);
-	if (unlikely(rc == 0 && n < req->n))
-		rc = r->c.mover->lines(r, req, req->seq + n, req->n - n);
-	return rc;
+	if (unlikely(req->n > to_end))
+		return announce_parts(r, req, to_end);
+	return r->c.mover->lines(r, req, req->seq, req->n);
 }
 
 /* Its lines are on their way. */
-static void begin_recv(struct net_recv *r, struct net_req *req, uint32_t n, void **request)
+static ALWAYS_INLINE void begin_recv(struct net_recv *r, struct net_req *req, uint32_t n,
+				     void **request)
 {
 	r->next_rail = (uint8_t)net_next_rail(&r->c, r->next_rail);
 	r->next_seq += n;
@@ -390,8 +436,9 @@ static void begin_recv(struct net_recv *r, struct net_req *req, uint32_t n, void
 	*request = req;
 }
 
-static int recv_entered(struct net_recv *r, int n, void *const *data, const size_t *sizes,
-			const int *tags, void *const *mrs, void **request)
+static ALWAYS_INLINE int recv_entered(struct net_recv *r, int n, void *const *data,
+				      const size_t *sizes, const int *tags, void *const *mrs,
+				      void **request)
 {
 	struct net_req *req = &r->req[r->req_next % NET_MAX_REQS];
 	int rc;
@@ -413,7 +460,7 @@ static int recv_entered(struct net_recv *r, int n, void *const *data, const size
 		net_comm_fail(&r->c, rc, "post of a clear-to-send", r->next_rail, NULL);
 		return rc;
 	}
-	promise(r, req);
+	promise(r, req, (uint32_t)n);
 	begin_recv(r, req, (uint32_t)n, request);
 	if (unlikely(r->nearly))
 		net_eager_posted(r, req);
@@ -486,7 +533,7 @@ static __attribute__((noinline)) int recv_quiet(struct net_recv *r, void *data, 
 	return 0;
 }
 
-static void quiet_told(struct net_req *req)
+void net_quiet_told(struct net_req *req)
 {
 	struct net_engine *e = req->comm->engine;
 
@@ -494,6 +541,13 @@ static void quiet_told(struct net_req *req)
 	req->to_come = 0;
 	if (unlikely(e->counting))
 		net_count(&e->counts.quiet_recvs, 1);
+}
+
+static __attribute__((noinline)) int recv_group(struct net_recv *r, int n, void *const *data,
+						const size_t *sizes, const int *tags,
+						void *const *mrs, void **request)
+{
+	return recv_entered(r, n, data, sizes, tags, mrs, request);
 }
 
 int net_irecv(struct net_recv *r, int n, void *const *data, const size_t *sizes, const int *tags,
@@ -505,10 +559,13 @@ int net_irecv(struct net_recv *r, int n, void *const *data, const size_t *sizes,
 	net_owner_enter(&r->c.engine->owner);
 	quiet = unlikely(*request == NCCL_NET_EARLY_RECV_HINT) && may_be_quiet(r, n, mrs[0]);
 	*request = NULL;
+	/* Twice: the usual one without loops. */
 	if (unlikely(quiet))
 		rc = recv_quiet(r, data[0], sizes[0], tags[0], mrs[0], request);
+	else if (likely(n == 1))
+		rc = recv_entered(r, 1, data, sizes, tags, mrs, request);
 	else
-		rc = recv_entered(r, n, data, sizes, tags, mrs, request);
+		rc = recv_group(r, n, data, sizes, tags, mrs, request);
 	net_owner_leave(&r->c.engine->owner);
 	return rc;
 }
@@ -554,191 +611,6 @@ void net_forgotten(struct net_comm *c)
 	net_message_over(c);
 }
 
-/* ---- completions ---- */
-
-/* Takes messages, or immediates that need a receive. */
-static bool receives(const struct net_comm *c)
-{
-	return c->kind == NET_RECV || c->engine->mode != PROTO_WRITE;
-}
-
-/* A receive that failed belongs to no comm that could be named. */
-static void __attribute__((cold))
-receive_failed(struct net_engine *e, int rail, const struct srd_wc *wc)
-{
-	e->worn = true;
-	/* What is flushed has a reason, which the device may have told. */
-	if (!(e->out & 1u << rail))
-		net_event_look(e);
-	for (struct net_comm *c = e->comms; c; c = c->next)
-		if (receives(c) && rail < c->nrails && !net_failover_rail(c, rail, wc))
-			net_comm_fail(c, srd_wc_err(wc), "a receive", rail, wc);
-}
-
-static void __attribute__((cold))
-request_failed(struct net_comm *c, int kind, int rail, const struct srd_wc *wc)
-{
-	static const char *const what[] = {
-		[WR_LINES] = "a message", [WR_NOTE] = "a message", [WR_FIN] = "a message",
-		[WR_READ] = "a read",     [WR_SEGMENT] = "a send",
-	};
-	const char *text = what[kind];
-
-	if (kind == WR_DATA)
-		text = c->kind == NET_SEND ? "a send" : "a flush";
-	else if (kind == WR_LINES && c->kind == NET_RECV)
-		text = "a clear-to-send";
-	net_comm_fail(c, srd_wc_err(wc), text, rail, wc);
-	net_message_over(c);
-}
-
-static void leave_under_way(struct net_comm *c)
-{
-	if (unlikely(--c->under_way == 0 && c->closed))
-		net_comm_free(c);
-}
-
-static void request_completed(struct net_engine *e, int rail, const struct srd_wc *wc)
-{
-	struct net_req *req = (struct net_req *)(uintptr_t)(wc->wr_id & WR_ADDRESS);
-	uint32_t which =
-		(uint32_t)(wc->wr_id >> WR_SEGMENT_SHIFT | (wc->wr_id & WR_BITS) >> WR_BUF_SHIFT);
-	struct net_comm *c = req->comm;
-	int kind = wc->wr_id & WR_KIND;
-
-	if (kind & WR_CTRL)
-		e->rail[rail].ctrl_free++;
-	else
-		e->rail[rail].data_free++;
-	if (unlikely(wc->status != IBV_WC_SUCCESS)) {
-		if (!net_failover(req, kind, which, rail, wc) &&
-		    !(kind == WR_LINES && net_eager_doubt(req, rail, wc)))
-			request_failed(c, kind, rail, wc); /* and is never done */
-	} else if (kind == WR_DATA) {
-		req->to_come--;
-	} else if (kind == WR_LINES || kind == WR_FIN) {
-		req->busy--;
-		if (unlikely(req->quiet))
-			quiet_told(req);
-	} else if (kind == WR_READ && net_eager_copies(req, which)) {
-		net_eager_copied(req, which, rail);
-	} else if (kind == WR_READ) {
-		net_read_completed(req, which, rail);
-	} else if (kind == WR_SEGMENT) {
-		net_segment_completed(req, which);
-	}
-	leave_under_way(c);
-}
-
-/* True: its buffer is kept. */
-static bool take_message(struct net_engine *e, int rail, const struct net_rx *rx,
-			 const struct srd_wc *wc)
-{
-	const struct proto_note note = proto_note_unpack(wc->imm);
-	const uint8_t *data = net_rx_get(rx, wc->wr_id);
-
-	if (note.type == PROTO_EAGER)
-		return net_eager_arrived(e, note.comm, rail, wc->wr_id, data, wc->byte_len);
-	if (e->mode != PROTO_WRITE)
-		net_message(e, wc->imm, data, wc->byte_len);
-	return false;
-}
-
-static void message_completed(struct net_engine *e, int rail, const struct srd_wc *wc)
-{
-	struct net_rail *r = &e->rail[rail];
-	struct net_rx *rx = wc->wr_id & WR_OF_DATA ? &r->data_rx : &r->ctrl_rx;
-
-	if (unlikely(wc->status != IBV_WC_SUCCESS))
-		receive_failed(e, rail, wc);
-	else if (likely(wc->flags & SRD_WC_IMM) && take_message(e, rail, rx, wc))
-		return;
-	/* A queue pair in error would give it back at once. */
-	if (likely(wc->status != IBV_WC_WR_FLUSH_ERR))
-		net_rx_put(rx, wc->wr_id);
-}
-
-void net_p2p_completed(struct net_engine *e, int rail, const struct srd_wc *wc)
-{
-	if (!(wc->opcode & IBV_WC_RECV)) {
-		request_completed(e, rail, wc);
-		return;
-	}
-	if (e->mode != PROTO_WRITE || (wc->wr_id & WR_EAGER && !(wc->flags & SRD_WC_UNSOLICITED))) {
-		message_completed(e, rail, wc);
-		return;
-	}
-	if (!(wc->flags & SRD_WC_UNSOLICITED))
-		e->rail[rail].rq_missing++;
-	if (unlikely(wc->status != IBV_WC_SUCCESS || !(wc->flags & SRD_WC_IMM)))
-		receive_failed(e, rail, wc);
-	else
-		net_write_arrived(e, rail, wc);
-}
-
-/* ---- what waits for credits ---- */
-
-/* It counts as under way, so that the comm stays. */
-void net_todo_add(struct net_req *req)
-{
-	struct net_engine *e = req->comm->engine;
-
-	if (req->queued)
-		return;
-	req->queued = true;
-	req->todo = NULL;
-	req->comm->under_way++;
-	*e->todo_end = req;
-	e->todo_end = &req->todo;
-}
-
-/* Lines that were lost are the same whatever moves the data. False: no credits. */
-static bool go_on(struct net_req *req)
-{
-	struct net_comm *c = req->comm;
-	int rc;
-
-	if (c->kind == NET_RECV && !req->n)
-		return net_flush_run(req);
-	if (c->kind == NET_RECV && req->lost && !c->closed) {
-		rc = net_announce((struct net_recv *)c, req);
-		if (rc == -EAGAIN)
-			return false;
-		req->lost = 0;
-		if (rc)
-			net_comm_fail(c, rc, "post on another rail", 0, NULL);
-	}
-	if (c->err)
-		return true;
-	if (c->kind == NET_SEND && net_went_ahead((struct net_send *)c, req))
-		return net_eager_again((struct net_send *)c, req);
-	if (c->kind == NET_RECV && !net_eager_copy((struct net_recv *)c, req))
-		return false;
-	return c->mover->run(req);
-}
-
-void net_todo_run(struct net_engine *e)
-{
-	struct net_req *req;
-
-	if (unlikely(e->todo_after_ms)) {
-		if (net_now_ms() < e->todo_after_ms)
-			return;
-		e->todo_after_ms = 0;
-	}
-	while ((req = e->todo)) {
-		struct net_comm *c = req->comm;
-
-		if (!c->err && !go_on(req))
-			return;
-		e->todo = req->todo;
-		if (!e->todo)
-			e->todo_end = &e->todo;
-		req->queued = false;
-		leave_under_way(c);
-	}
-}
-
 /* ---- test ---- */
 
 static void finish(struct net_req *req, int *sizes)
@@ -750,7 +622,8 @@ static void finish(struct net_req *req, int *sizes)
 		struct net_send *s = (struct net_send *)req->comm;
 
 		s->free |= 1ull << (req - s->req);
-		s->eager &= ~(1ull << (req - s->req));
+		if (unlikely(s->eager))
+			s->eager &= ~(1ull << (req - s->req));
 		if (sizes)
 			sizes[0] = (int)req->bytes;
 	} else if (sizes) {
@@ -761,36 +634,43 @@ static void finish(struct net_req *req, int *sizes)
 	}
 }
 
-static int test_entered(struct net_req *req, int *done, int *sizes)
+/* Entered, and left. */
+static __attribute__((noinline)) int not_done(struct net_comm *c)
+{
+	struct net_engine *e = c->engine;
+	bool look = e->patience <= 1 || e->todo;
+	int rc;
+
+	if (look)
+		look_around(e);
+	else
+		e->patience--;
+	rc = c->err;
+	net_owner_leave(&e->owner);
+	/* It takes locks: not in the engine. */
+	if (look)
+		net_stats_refresh();
+	return rc;
+}
+
+int net_test_entered(struct net_req *req, int *done, int *sizes)
 {
 	struct net_engine *e = req->comm->engine;
 
 	if (req->to_come)
-		net_engine_poll(e);
-	if (unlikely(e->todo))
+		net_complete(e);
+	else if (unlikely(e->todo))
 		net_todo_run(e);
-	if (req->to_come)
-		return req->comm->err;
+	if (unlikely(req->to_come))
+		return not_done(req->comm);
 	*done = 1;
 	finish(req, sizes);
+	net_owner_leave(&e->owner);
 	return 0;
 }
 
-int net_test_now(struct net_req *req, int *done, int *sizes)
+int net_test_taking(struct net_req *req, int *done, int *sizes)
 {
-	struct net_engine *e = req->comm->engine;
-	bool looked = false;
-	int rc;
-
-	net_owner_enter(&e->owner);
-	rc = test_entered(req, done, sizes);
-	if (unlikely(e->patience == 0 || e->todo)) {
-		look_around(e);
-		looked = true;
-	}
-	net_owner_leave(&e->owner);
-	/* It takes locks: not in the engine. */
-	if (unlikely(looked))
-		net_stats_refresh();
-	return rc;
+	net_owner_take(&req->comm->engine->owner);
+	return net_test_entered(req, done, sizes);
 }

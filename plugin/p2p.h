@@ -22,7 +22,9 @@ int net_irecv(struct net_recv *r, int n, void *const *data, const size_t *sizes,
 void net_forget(struct net_comm *c, const struct net_mr *mr);
 /* A request would need it: that is the end of @c. Entered. */
 void net_forgotten(struct net_comm *c);
-int net_test_now(struct net_req *req, int *done, int *sizes);
+/* Parts of net_test(): entered, and left; and by who is not the owner, or not known to be. */
+int net_test_entered(struct net_req *req, int *done, int *sizes);
+int net_test_taking(struct net_req *req, int *done, int *sizes);
 
 /*
  * *@done is 1 or 0; when 1, @sizes (may be NULL) are set and the request is free again. Here is the
@@ -33,18 +35,17 @@ static inline int net_test(struct net_req *req, int *done, int *sizes)
 	struct net_comm *c = req->comm;
 
 	*done = 0;
-	if (net_owner_try(&c->engine->owner) && req->to_come && net_engine_idle(c->engine) &&
-	    __builtin_expect(--c->engine->patience, 1)) {
+	if (__builtin_expect(!net_owner_try(&c->engine->owner), 0))
+		return net_test_taking(req, done, sizes);
+	if (req->to_come && net_engine_idle(c->engine) &&
+	    __builtin_expect(--c->engine->patience > 0, 1)) {
 		int rc = c->err;
 
 		net_owner_leave_own();
 		return rc;
 	}
-	return net_test_now(req, done, sizes);
+	return net_test_entered(req, done, sizes);
 }
-
-/* One completion of an engine's rail. */
-void net_p2p_completed(struct net_engine *e, int rail, const struct srd_wc *wc);
 
 /* ---- for movers ---- */
 
@@ -53,11 +54,6 @@ static inline struct proto_cts *net_line(const struct net_block *ring, uint32_t 
 {
 	return (struct proto_cts *)ring->mem + ((seq - 1) & (lines - 1));
 }
-
-/* Call the mover's run() for @req at the end of this poll or isend, and until it says true. */
-void net_todo_add(struct net_req *req);
-/* Once for all that there is. Entered. */
-void net_todo_run(struct net_engine *e);
 
 /* The slot of buffer @i of @req. */
 static inline struct net_slot *net_slot_of(struct net_recv *r, const struct net_req *req,
@@ -74,6 +70,8 @@ void net_reclaim(struct net_recv *r);
 
 /* The peer of @r knows of quiet lines. Its ring may be too small for them. */
 void net_quiet_expect(struct net_recv *r);
+/* The line of @req, a quiet receive, is there. */
+void net_quiet_told(struct net_req *req);
 
 /* All of a buffer is here. */
 void net_slot_filled(struct net_recv *r, struct net_slot *slot);

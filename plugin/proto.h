@@ -156,13 +156,14 @@ static_assert(offsetof(struct proto_cts, seq) == 60, "seq is the last word");
 
 /* What a write says of itself: pieces - 1 (3 bits), piece (3), ring entry (9), comm (17). */
 struct proto_imm {
-	uint32_t comm;
-	uint16_t entry;
-	uint8_t piece, pieces;
+	uint32_t comm, entry, piece, pieces;
 };
 
 static_assert(NET_MAX_COMMS == 1 << 17 && NET_RING_MAX == 1 << 9 && NET_MAX_RAILS == 1 << 3,
 	      "fields of the immediate");
+
+/* From one piece to the next. */
+#define PROTO_IMM_PIECE (1u << 26)
 
 static inline uint32_t proto_imm_pack(uint32_t comm, uint32_t entry, uint32_t piece,
 				      uint32_t pieces)
@@ -176,7 +177,7 @@ static inline struct proto_imm proto_imm_unpack(uint32_t imm)
 		.comm = imm & (NET_MAX_COMMS - 1),
 		.entry = imm >> 17 & (NET_RING_MAX - 1),
 		.piece = imm >> 26 & 7,
-		.pieces = (uint8_t)((imm >> 29) + 1),
+		.pieces = (imm >> 29) + 1,
 	};
 }
 

@@ -11,6 +11,7 @@
 #include "message.h"
 #include "mover.h"
 #include "p2p.h"
+#include "todo.h"
 
 #define unlikely(x) __builtin_expect(!!(x), 0)
 

@@ -23,6 +23,7 @@
 #include "mover.h"
 #include "numbers.h"
 #include "p2p.h"
+#include "todo.h"
 #include "window.h"
 
 #define unlikely(x) __builtin_expect(!!(x), 0)

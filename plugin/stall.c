@@ -11,6 +11,7 @@
 #include "message.h"
 #include "p2p.h"
 #include "param.h"
+#include "todo.h"
 
 enum {
 	LOOK_MS = 200,

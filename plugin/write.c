@@ -52,6 +52,11 @@ static void aim_at_scratch(const struct net_send *s, struct srd_wr *wr, int rail
 	wr->rkey = s->scratch_rkey[rail];
 }
 
+static inline uint32_t imm_of(const struct net_send *s, const struct net_req *req, uint32_t piece)
+{
+	return proto_imm_pack(s->c.peer_id, (req->seq - 1) % NET_RING_ENTRIES, piece, req->n);
+}
+
 /* Post piece @i of @req->n. */
 static inline __attribute__((always_inline)) int
 post_piece(struct net_send *s, struct net_req *req, uint32_t i, const struct proto_cts *l,
@@ -62,7 +67,7 @@ post_piece(struct net_send *s, struct net_req *req, uint32_t i, const struct pro
 
 	wr->wr_id = (uintptr_t)req | i << WR_BUF_SHIFT | WR_DATA;
 	wr->to = &s->c.peer[cut->rail];
-	wr->imm = proto_imm_pack(s->c.peer_id, (req->seq - 1) % NET_RING_ENTRIES, i, req->n);
+	wr->imm = imm_of(s, req, i);
 	wr->sge[0].length = cut->len;
 	if (likely(cut->len)) {
 		wr->sge[0].addr = (uintptr_t)data + cut->off;
@@ -78,38 +83,73 @@ post_piece(struct net_send *s, struct net_req *req, uint32_t i, const struct pro
 	return rc;
 }
 
-static inline __attribute__((always_inline)) int
-send_pieces(struct net_send *s, struct net_req *req, const struct proto_cts *l, uint32_t seq,
-	    const void *data, const struct net_mr *mr)
+/* What is needed to send it again. */
+static inline void keep(struct net_send *s, struct net_req *req, const struct proto_cts *l,
+			const void *data, const struct net_mr *mr)
 {
-	struct net_cut cut = net_cut(&s->c, req->bytes, l->rail0);
-	uint32_t i = 0;
+	s->line[req - s->req] = *l;
+	req->data = data;
+	req->mr = mr;
+}
+
+static __attribute__((noinline)) int send_pieces(struct net_send *s, struct net_req *req,
+						 const struct proto_cts *l, const void *data,
+						 const struct net_mr *mr, struct net_cut cut)
+{
+	struct srd_wr *wr = &s->wr;
 	int rc;
 
 	if (unlikely(!net_cut_has_room(&s->c, &cut)))
 		return -EAGAIN;
 	req->n = (uint8_t)cut.left;
-	req->seq = seq;
-	if (s->c.failover) {
-		s->line[req - s->req] = *l;
-		req->data = data;
-		req->mr = mr;
+	if (s->c.failover)
+		keep(s, req, l, data, mr);
+	wr->wr_id = (uintptr_t)req | WR_DATA;
+	wr->imm = imm_of(s, req, 0);
+	wr->sge[0].addr = (uintptr_t)data;
+	wr->raddr = l->addr;
+	for (;;) {
+		wr->to = &s->c.peer[cut.rail];
+		wr->sge[0].length = cut.len;
+		wr->sge[0].lkey = mr->lkey[cut.rail];
+		wr->rkey = l->rkey[cut.rail];
+		rc = net_data_post(&s->c, cut.rail, wr, cut.len);
+		if (unlikely(rc))
+			return rc;
+		req->to_come++;
+		wr->sge[0].addr += cut.len;
+		wr->raddr += cut.len;
+		if (!net_cut_next(&s->c, &cut))
+			return 0;
+		wr->wr_id += 1 << WR_BUF_SHIFT;
+		wr->imm += PROTO_IMM_PIECE;
 	}
-	do
-		rc = post_piece(s, req, i++, l, data, mr, &cut);
-	while (likely(rc == 0) && net_cut_next(&s->c, &cut));
-	return rc;
+}
+
+static inline int send_written(struct net_send *s, struct net_req *req, const struct proto_cts *l,
+			       const void *data, const struct net_mr *mr)
+{
+	const struct net_cut cut = net_cut(&s->c, req->bytes, l->rail0);
+
+	if (unlikely(cut.left > 1))
+		return send_pieces(s, req, l, data, mr, cut);
+	if (unlikely(!s->c.engine->rail[cut.rail].data_free))
+		return -EAGAIN;
+	req->n = 1;
+	if (s->c.failover)
+		keep(s, req, l, data, mr);
+	return post_piece(s, req, 0, l, data, mr, &cut);
 }
 
 /* The buffer's user finds out by itself that the data are there. */
 static __attribute__((noinline)) int send_quiet(struct net_send *s, struct net_req *req,
-						const struct proto_cts *l, uint32_t seq,
-						const void *data, const struct net_mr *mr)
+						const struct proto_cts *l, const void *data,
+						const struct net_mr *mr)
 {
 	int rc;
 
 	s->wr.op = IBV_WR_RDMA_WRITE;
-	rc = send_pieces(s, req, l, seq, data, mr);
+	rc = send_written(s, req, l, data, mr);
 	s->wr.op = IBV_WR_RDMA_WRITE_WITH_IMM;
 	return rc;
 }
@@ -117,9 +157,10 @@ static __attribute__((noinline)) int send_quiet(struct net_send *s, struct net_r
 static int send_data(struct net_send *s, struct net_req *req, const struct proto_cts *l,
 		     uint32_t seq, const void *data, const struct net_mr *mr)
 {
+	req->seq = seq;
 	if (unlikely(l->flags & PROTO_QUIET))
-		return send_quiet(s, req, l, seq, data, mr);
-	return send_pieces(s, req, l, seq, data, mr);
+		return send_quiet(s, req, l, data, mr);
+	return send_written(s, req, l, data, mr);
 }
 
 /* ---- again ---- */
@@ -187,15 +228,20 @@ void net_write_arrived(struct net_engine *e, int rail, const struct srd_wc *wc)
 	const struct proto_imm imm = proto_imm_unpack(wc->imm);
 	struct net_recv *r = (struct net_recv *)net_engine_comm(e, imm.comm);
 	struct net_slot *slot;
+	uint32_t had, got;
 
 	if (unlikely(!r || imm.entry > r->ring_mask || imm.piece >= imm.pieces))
 		return;
 	slot = &r->slot[imm.entry & (r->nslots - 1)];
-	if (unlikely(!slot->open || slot->got & 1u << imm.piece))
+	had = slot->got;
+	got = had | 1u << imm.piece;
+	if (unlikely(!slot->open))
+		return;
+	if (unlikely(got == had))
 		return;
 	r->touched |= 1u << rail;
-	slot->got |= (uint8_t)(1u << imm.piece);
+	slot->got = (uint8_t)got;
 	slot->bytes += wc->byte_len;
-	if (slot->got == (1u << imm.pieces) - 1)
+	if (got == (1u << imm.pieces) - 1)
 		net_slot_filled(r, slot);
 }
