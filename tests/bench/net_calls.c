@@ -5,11 +5,13 @@
  * name (counted_...), for callgrind to count by; scripts/bench.sh reads its output.
  *
  * usage: net_calls PLUGIN.so [bytes] [messages]
- *        net_calls PLUGIN.so early [bytes] [messages]    with the hint that receives may be done
- * early net_calls PLUGIN.so idle SECONDS    prints what an idle process uses, in % of a core
- *        net_calls PLUGIN.so connect COMMS   prints what each of that many connections takes, once
- *                                            there are some: microseconds, and bytes of the two
- * ends that each process has then
+ *        net_calls PLUGIN.so early [bytes] [messages]
+ *                           with the hint that receives may be done early
+ *        net_calls PLUGIN.so idle SECONDS
+ *                           prints what an idle process uses, in % of a core
+ *        net_calls PLUGIN.so connect COMMS
+ *                           prints what each of that many connections takes, once there are some:
+ *                           microseconds, and bytes of the two ends that each process has then
  */
 #include <dlfcn.h>
 #include <errno.h>
