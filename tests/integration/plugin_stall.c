@@ -3,9 +3,16 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "../lib/faults.h"
 #include "../lib/link.h"
@@ -31,7 +38,7 @@ static void test_for(struct pipe *p, void *request, int ms)
 			need(!plug_test(&p->plug, request, NULL), "it is done");
 }
 
-Test(stall, receive_that_nobody_sends_to_is_warned_of_once)
+static void nobody_sends(void)
 {
 	struct pipe p;
 	void *recv;
@@ -48,6 +55,33 @@ Test(stall, receive_that_nobody_sends_to_is_warned_of_once)
 	cr_assert(eq(int, plug_wait(&p.plug, recv), SIZE), "it goes on as if nothing had been");
 	plug_forget();
 	pipe_close(&p);
+}
+
+Test(stall, receive_that_nobody_sends_to_is_warned_of_once)
+{
+	nobody_sends();
+}
+
+/* As some containers do: then threads hold a mutex, and none of them is the owner. */
+static void deny_membarrier(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = {sizeof(filter) / sizeof(filter[0]), filter};
+
+	need(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no_new_privs");
+	need(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) == 0, "seccomp");
+	need(syscall(SYS_membarrier, 0, 0, 0) == -1 && errno == ENOSYS, "membarrier is there");
+}
+
+Test(stall, receive_is_warned_of_without_membarrier_too)
+{
+	deny_membarrier();
+	nobody_sends();
 }
 
 Test(stall, send_that_takes_long_is_warned_of)
