@@ -66,7 +66,7 @@ struct net_req {
 	uint8_t eager;    /* buffers of a receive that eager messages filled, or nobody tells of */
 	/* receives */
 	uint8_t from_reserve; /* how many of their promises are the comm's own */
-	bool quiet;           /* done when its line is there, see p2p.c */
+	bool quiet;           /* done when its line is there, see recv.c */
 	uint16_t slot;        /* of the first */
 	struct net_req *todo; /* next to be gone on with */
 	/* sends, of movers that do not start all at once */

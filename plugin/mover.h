@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How the data of a connection move, by what both devices can. Requests, matching and credits are
- * the same for all (p2p.c). All functions are entered; they return 0 or -errno, -EAGAIN when there
- * are no credits now and nothing was posted.
+ * the same for all (send.c, recv.c). All functions are entered; they return 0 or -errno, -EAGAIN
+ * when there are no credits now and nothing was posted.
  */
 #ifndef NET_MOVER_H
 #define NET_MOVER_H

@@ -47,6 +47,16 @@ static inline int net_test(struct net_req *req, int *done, int *sizes)
 	return net_test_entered(req, done, sizes);
 }
 
+/* ---- for sends and receives ---- */
+
+/* Now and then, and at each test while something waits for credits: what no call would find. */
+void net_look_around(struct net_engine *e);
+/* No credits: whatever has completed may have some. Returns the comm's error. */
+int net_later(struct net_comm *c);
+/* The parts of net_forget(). Entered. */
+void net_send_forget(struct net_send *s, const struct net_mr *mr);
+void net_recv_forget(struct net_recv *r, const struct net_mr *mr);
+
 /* ---- for movers ---- */
 
 /* Line number @seq of a ring or mirror of @lines, a power of two. */

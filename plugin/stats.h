@@ -35,6 +35,13 @@ static inline int net_size_class(uint32_t bytes)
 	return bytes ? 32 - __builtin_clz(bytes) : 0;
 }
 
+/* Of size classes and all bytes. */
+static inline void net_count_message(uint64_t *sizes, uint64_t *total, uint32_t bytes)
+{
+	net_count(&sizes[net_size_class(bytes)], 1);
+	net_count(total, bytes);
+}
+
 bool net_stats_wanted(void);
 /* Write the file, as a whole: to another of its name and .new, then renamed. Any thread. */
 void net_stats_write(void);
