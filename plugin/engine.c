@@ -303,6 +303,8 @@ static int set_messages_room(struct net_engine *e)
 		cq -= min_u32(cq, 2 * min_u32(SQ_DEPTH, dev->max_sq_wr) + data);
 		n = min_u32(n, min_u32(dev->max_rq_wr, cq));
 	}
+	/* Rings are rounded up to powers of two, and a CQ must have room for them. */
+	n = n ? 1u << (31 - __builtin_clz(n)) : 0;
 	if (n < least) {
 		net_warn("NET/EFA: %s: %u receives or completions are too few for a connection, "
 			 "which takes %u",
