@@ -177,7 +177,8 @@ check-plugin: all $(O)/cuda/libcuda.so.1 ## netcheck on the plugin: each version
 	$(Q)BUILD=$(O) scripts/check-plugin.sh
 check-plugin-tsan: $(O)/softefa $(O)/libsoftefa.so ## the same under ThreadSanitizer, ranks as threads
 	$(Q)$(MAKE) SAN=thread build-thread/netcheck build-thread/libnccl-net-efa.so
-	$(Q)BUILD=$(O) scripts/check-plugin.sh tsan build-thread
+	$(Q)BUILD=$(O) SRD_RDMA_CORE=$(firstword $(wildcard $(abspath $(RDMA_CORE))/lib $(abspath $(RDMA_CORE))/lib64)) \
+		scripts/check-plugin.sh tsan build-thread
 check-gpu: $(O)/gpu/gpu ## srd_cuda on a real GPU; says what it could not check
 	$(Q)$<
 check-gpu-nccl: all ## a stock NCCL over the plugin, two ranks on one real GPU; Error 77: not run

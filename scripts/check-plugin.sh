@@ -48,7 +48,10 @@ if [ "${1:-}" = tsan ]; then
 	subjects=$2
 	# What softefa does in the place of a device is no thread of the program.
 	export TSAN_OPTIONS=ignore_noninstrumented_modules=1:exitcode=66
-	run tsan --abi $newest --mode threads --ranks 3
+	export NCCL_EFA_PROTOCOL
+	for NCCL_EFA_PROTOCOL in write read send; do
+		run tsan-$NCCL_EFA_PROTOCOL --abi $newest --mode threads --ranks 3
+	done
 	exit $bad
 fi
 
