@@ -141,22 +141,31 @@ static ALWAYS_INLINE void begin_recv(struct net_recv *r, struct net_req *req, ui
 	*request = req;
 }
 
+/* The buffer of @req is not waited for, and its line says so. */
+static inline void hush(struct net_recv *r, struct net_req *req)
+{
+	net_slot_of(r, req, 0)->open = false;
+	net_line(r->mirror, r->next_seq, r->nslots)->flags = PROTO_QUIET;
+}
+
 static ALWAYS_INLINE int recv_entered(struct net_recv *r, int n, void *const *data,
 				      const size_t *sizes, const int *tags, void *const *mrs,
-				      void **request)
+				      bool quiet, void **request)
 {
 	struct net_req *req = &r->req[r->req_next % NET_MAX_REQS];
 	int rc;
 
 	if (unlikely(r->c.err))
 		return r->c.err;
-	if (unlikely(!has_room(r, (uint32_t)n)))
+	if (unlikely(!(quiet ? has_slots(r, 1) : has_room(r, (uint32_t)n))))
 		return net_later(&r->c);
 	req->n = req->to_come = (uint8_t)n;
-	req->eager = 0;
+	req->eager = quiet; /* as little as an eager message does what comes for it tell */
 	req->slot = (uint16_t)((r->next_seq - 1) & (r->nslots - 1));
 	for (int i = 0; i < n; i++)
 		open_slot(r, req, i, data[i], sizes[i], tags[i], mrs[i]);
+	if (quiet)
+		hush(r, req);
 	req->seq = r->next_seq;
 	rc = net_announce(r, req);
 	if (unlikely(rc == -EAGAIN))
@@ -165,7 +174,8 @@ static ALWAYS_INLINE int recv_entered(struct net_recv *r, int n, void *const *da
 		net_comm_fail(&r->c, rc, "post of a clear-to-send", r->next_rail, NULL);
 		return rc;
 	}
-	promise(r, req, (uint32_t)n);
+	if (!quiet)
+		promise(r, req, (uint32_t)n);
 	begin_recv(r, req, (uint32_t)n, request);
 	if (unlikely(r->nearly))
 		net_eager_posted(r, req);
@@ -207,35 +217,18 @@ void net_quiet_expect(struct net_recv *r)
 		r->quiet_most = r->nslots / 2 - 1;
 }
 
-static __attribute__((noinline)) int recv_quiet(struct net_recv *r, void *data, size_t size,
-						int tag, const struct net_mr *mr, void **request)
+static __attribute__((noinline)) int recv_quiet(struct net_recv *r, void *const *data,
+						const size_t *sizes, const int *tags,
+						void *const *mrs, void **request)
 {
-	struct net_req *req = &r->req[r->req_next % NET_MAX_REQS];
-	int rc;
+	int rc = recv_entered(r, 1, data, sizes, tags, mrs, true, request);
 
-	if (unlikely(r->c.err))
-		return r->c.err;
-	if (unlikely(!has_slots(r, 1)))
-		return net_later(&r->c);
-	req->n = req->to_come = 1;
-	req->slot = (uint16_t)((r->next_seq - 1) & (r->nslots - 1));
-	open_slot(r, req, 0, data, size, tag, mr);
-	net_slot_of(r, req, 0)->open = false;
-	net_line(r->mirror, r->next_seq, r->nslots)->flags = PROTO_QUIET;
-	req->seq = r->next_seq;
-	rc = net_announce(r, req);
-	if (unlikely(rc == -EAGAIN))
-		return net_later(&r->c);
-	if (unlikely(rc)) {
-		net_comm_fail(&r->c, rc, "post of a clear-to-send", r->next_rail, NULL);
-		return rc;
+	if (*request) {
+		((struct net_req *)*request)->quiet = true;
+		r->nquiet++;
+		r->quiet_end = r->next_seq;
 	}
-	req->quiet = true;
-	req->eager = 1; /* as little as an eager message does what comes for it tell */
-	begin_recv(r, req, 1, request);
-	r->nquiet++;
-	r->quiet_end = r->next_seq;
-	return 0;
+	return rc;
 }
 
 void net_quiet_told(struct net_req *req)
@@ -252,7 +245,7 @@ static __attribute__((noinline)) int recv_group(struct net_recv *r, int n, void 
 						const size_t *sizes, const int *tags,
 						void *const *mrs, void **request)
 {
-	return recv_entered(r, n, data, sizes, tags, mrs, request);
+	return recv_entered(r, n, data, sizes, tags, mrs, false, request);
 }
 
 int net_irecv(struct net_recv *r, int n, void *const *data, const size_t *sizes, const int *tags,
@@ -266,9 +259,9 @@ int net_irecv(struct net_recv *r, int n, void *const *data, const size_t *sizes,
 	*request = NULL;
 	/* Twice: the usual one without loops. */
 	if (unlikely(quiet))
-		rc = recv_quiet(r, data[0], sizes[0], tags[0], mrs[0], request);
+		rc = recv_quiet(r, data, sizes, tags, mrs, request);
 	else if (likely(n == 1))
-		rc = recv_entered(r, 1, data, sizes, tags, mrs, request);
+		rc = recv_entered(r, 1, data, sizes, tags, mrs, false, request);
 	else
 		rc = recv_group(r, n, data, sizes, tags, mrs, request);
 	net_owner_leave(&r->c.engine->owner);
