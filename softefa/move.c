@@ -35,8 +35,12 @@ static unsigned spans(struct iovec *iov, const struct se_seg *seg, unsigned nseg
 	return n;
 }
 
-/* As spans(), with the addresses that the regions have in this process; 0 when one has none. */
-static unsigned dst_spans(struct iovec *iov, const struct se_move *m, uint32_t from, uint32_t len)
+/*
+ * As spans(), with the addresses that the regions have in this process. False when one has none,
+ * though no byte is for it: an EFA looks at all of them.
+ */
+static bool dst_spans(struct iovec *iov, unsigned *n, const struct se_move *m, uint32_t from,
+		      uint32_t len)
 {
 	struct se_seg here[SE_COPY_SPANS];
 
@@ -45,9 +49,10 @@ static unsigned dst_spans(struct iovec *iov, const struct se_move *m, uint32_t f
 		here[i].addr = se_mr_resolve(m->pd, m->dst[i].key, m->dst[i].addr, m->dst[i].len,
 					     m->access);
 		if (!here[i].addr)
-			return 0;
+			return false;
 	}
-	return spans(iov, here, m->ndst, from, len);
+	*n = spans(iov, here, m->ndst, from, len);
+	return true;
 }
 
 static bool src_live(const struct se_move *m)
@@ -90,9 +95,10 @@ enum se_move_result se_move_put(const struct se_move *m, const void *data, uint3
 				uint32_t len)
 {
 	struct iovec src = {(void *)(uintptr_t)data, len}, dst[SE_COPY_SPANS];
-	unsigned ndst = dst_spans(dst, m, from, len);
+	unsigned ndst;
 
-	return (len && !ndst) || se_copy_pull(SE_COPY_OURS, dst, ndst, &src, 1, len)
+	return !dst_spans(dst, &ndst, m, from, len) ||
+			       se_copy_pull(SE_COPY_OURS, dst, ndst, &src, 1, len)
 		       ? SE_MOVE_BAD_DST
 		       : SE_MOVE_DONE;
 }
@@ -143,8 +149,7 @@ enum se_move_result se_move_part(const struct se_move *m, uint32_t from, uint32_
 	unsigned nsrc, ndst;
 	pid_t pid;
 
-	ndst = dst_spans(dst, m, from, len);
-	if (!ndst)
+	if (!dst_spans(dst, &ndst, m, from, len))
 		return SE_MOVE_BAD_DST;
 	if (m->data) {
 		src[0] = (struct iovec){(void *)(uintptr_t)(m->data + from), len};
@@ -164,9 +169,7 @@ enum se_move_result se_move_step(struct se_move *m)
 
 	if (se_slot_remote(m->slot) && !m->data)
 		return se_pull_step(m);
-	if (!left)
-		return SE_MOVE_DONE;
-	if (m->landing.odd)
+	if (m->landing.odd && left)
 		return se_landing_step(m);
 	result = se_move_part(m, m->done, len);
 	if (result != SE_MOVE_DONE)

@@ -135,8 +135,6 @@ uint64_t se_mr_resolve(const struct se_pd *pd, uint32_t key, uint64_t iova, uint
 
 	if (!mr || mr->key != key || mr->pd != pd || (mr->access & access) != access)
 		return 0;
-	if (!len)
-		return mr->addr;
 	if (iova < mr->iova || iova - mr->iova > mr->len || len > mr->len - (iova - mr->iova))
 		return 0;
 	return mr->addr + (iova - mr->iova);

@@ -45,7 +45,7 @@ void se_mr_forget(struct se_mr *mr);
 
 /*
  * The address in this process of [@iova, @iova + @len) under @key for @pd, all of @access allowed;
- * 0 when any of this does not hold. An empty range lies anywhere.
+ * 0 when any of this does not hold. An empty range must lie inside or at an end, as any other.
  */
 uint64_t se_mr_resolve(const struct se_pd *pd, uint32_t key, uint64_t iova, uint64_t len,
 		       uint32_t access);

@@ -88,7 +88,7 @@ Test(rdma, write_with_immediate_tells_a_length_of_32_bits)
 
 static const enum hw_op ops[] = {HW_OP_READ, HW_OP_WRITE};
 
-/* Section 5.6. Guess: that no byte is moved from anywhere, so no address is wrong. */
+/* Section 5.6. Guess: that the end of a region is an address of it, when there is no byte there. */
 Test(rdma, transfer_of_nothing_succeeds)
 {
 	struct hw_pair p;

@@ -165,23 +165,64 @@ ParameterizedTest(struct rights *r, softefa_rules, regions_are_used_by_their_rig
 	duo_fini(&d);
 }
 
-/* Nothing is moved, so there is no range to be outside of; the key must still allow it. */
-Test(softefa_rules, empty_rdma_has_no_range)
+/* A piece of no bytes lies in its region or at an end of it; without a piece there is no key. */
+struct empty {
+	int64_t at;
+	uint32_t key; /* to be changed by */
+	bool bad;
+};
+
+static struct empty empties[] = {
+	{0, 0, false},      {1, 0, false},     {LEN, 0, false},      {-1, 0, true},
+	{LEN + 1, 0, true}, {0, 0x7fff, true}, {-0x100000, 0, true},
+};
+
+ParameterizedTestParameters(softefa_rules, piece_of_nothing_is_looked_at_like_any_other)
 {
+	return cr_make_param_array(struct empty, empties, sizeof(empties) / sizeof(empties[0]));
+}
+
+static struct raw_sge empty_piece(const struct raw_mr *mr, const struct empty *e)
+{
+	struct raw_sge sge = raw_sge(mr, 0, 0);
+
+	sge.addr += (uint64_t)e->at;
+	sge.key ^= e->key;
+	return sge;
+}
+
+ParameterizedTest(struct empty *e, softefa_rules, piece_of_nothing_is_looked_at_like_any_other)
+{
+	struct raw_mr a, b;
+	struct raw_sge sge;
 	struct raw_wr wr;
 	struct duo d;
 
 	node_settings(NULL);
 	duo_init(&d, &(struct node_attr){0});
-	wr = node_wr(&d.a, RAW_WRITE, &d.to_b, d.ahn, 0, 0, 0);
-	wr.remote.addr = 0;
-	cr_assert(zero(int, node_run(&d.a, &wr).status));
-	wr.op = RAW_READ;
-	cr_assert(zero(int, node_run(&d.a, &wr).status));
+	MUST_0(raw_mr_reg(&a, &d.a.dev, &d.a.pd, d.a.buf, LEN, LW));
+	MUST_0(raw_mr_reg(&b, &d.b.dev, &d.b.pd, d.b.buf, LEN, RW | RR));
+	for (enum raw_op op = RAW_SEND; op <= RAW_WRITE; op++) {
+		wr = node_wr(&d.a, op, &d.to_b, d.ahn, 0, 0, 0);
+		wr.sge[0] = empty_piece(&a, e);
+		if (op == RAW_SEND && !e->bad)
+			node_recv(&d.b, 1, 0, LEN);
+		cr_assert(eq(int, node_run(&d.a, &wr).status, e->bad ? 5 : 0), "local, %d", op);
+		if (op == RAW_SEND && !e->bad)
+			node_wait_status(&d.b.rcq, 0);
+		wr.nsge = 0;
+		wr.remote = empty_piece(&b, e);
+		if (op != RAW_SEND)
+			cr_assert(eq(int, node_run(&d.a, &wr).status, e->bad ? 7 : 0), "remote, %d",
+				  op);
+	}
+	sge = empty_piece(&b, e);
+	raw_post_recv(&d.b.qp, 2, &sge, 1);
+	raw_ring(&d.b.qp);
+	wr = node_wr(&d.a, RAW_SEND, &d.to_b, d.ahn, 0, 0, 0);
 	wr.nsge = 0;
-	cr_assert(zero(int, node_run(&d.a, &wr).status));
-	wr.remote.key ^= 1;
-	cr_assert(eq(int, node_run(&d.a, &wr).status, 7));
+	cr_assert(eq(int, node_run(&d.a, &wr).status, e->bad ? 12 : 0));
+	node_wait_status(&d.b.rcq, e->bad ? 5 : 0);
 	duo_fini(&d);
 }
 
