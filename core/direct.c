@@ -8,12 +8,7 @@
 #include "libs.h"
 #include "log.h"
 
-/*
- * Barriers against write-combining memory are stated for x86 only, in direct_post.c. The first EFA
- * splits a CQ into several rings.
- */
-enum { PART_EFA0 = 0xefa0 };
-
+/* Barriers against write-combining memory are stated for x86 only, in direct_post.c. */
 #if defined(__x86_64__)
 static const bool can = true;
 #else
@@ -26,9 +21,8 @@ int srd_cq_direct_init(struct srd_cq *cq, const struct srd_dev *dev)
 	uint32_t n = (uint32_t)cq->cqe;
 	struct srd_cq_direct *r;
 
-	if (!can || !srd_efadv.query_qp_wqs || dev->attr.part_id == PART_EFA0 ||
-	    srd_cq_ring(cq, &ring) || !ring.buffer || !ring.doorbell ||
-	    ring.entry_bytes != sizeof(struct srd_cqe)) {
+	if (!can || !srd_efadv.query_qp_wqs || cq->entry_bytes != sizeof(struct srd_cqe) ||
+	    srd_cq_ring(cq, &ring) || !ring.doorbell) {
 		srd_info("%s: a CQ is left to libefa: it does not show its ring",
 			 dev->ibv->device->name);
 		return 0;
@@ -64,6 +58,16 @@ void srd_cq_direct_fini(struct srd_cq *cq)
 	cq->direct = NULL;
 }
 
+/* Inline data that libefa grants and a request of ours would not hold are refused as well. */
+static bool known_entries(const struct srd_qp *qp, const struct srd_ring *sq,
+			  const struct srd_ring *rq)
+{
+	uint32_t room = sq->entry_bytes == 128 ? WQE_INLINE_BYTES_128 : WQE_INLINE_BYTES;
+
+	return (sq->entry_bytes == 64 || sq->entry_bytes == 128) && qp->max_inline <= room &&
+	       rq->entry_bytes == sizeof(struct srd_rx_desc);
+}
+
 int srd_qp_direct_init(struct srd_qp *qp, struct srd_cq *send_cq, struct srd_cq *recv_cq)
 {
 	struct srd_ring sq, rq;
@@ -72,10 +76,10 @@ int srd_qp_direct_init(struct srd_qp *qp, struct srd_cq *send_cq, struct srd_cq 
 
 	if (rc)
 		return rc;
-	if ((sq.entry_bytes != 64 && sq.entry_bytes != 128) ||
-	    rq.entry_bytes != sizeof(struct srd_rx_desc)) {
-		srd_err("%s: qp %u: entries of %u and %u bytes", qp->ibv->context->device->name,
-			qp->ibv->qp_num, sq.entry_bytes, rq.entry_bytes);
+	if (!known_entries(qp, &sq, &rq)) {
+		srd_err("%s: qp %u: not direct: entries of %u and %u bytes, %u inline bytes",
+			qp->ibv->context->device->name, qp->ibv->qp_num, sq.entry_bytes,
+			rq.entry_bytes, qp->max_inline);
 		return -EOPNOTSUPP;
 	}
 	r = calloc(1, sizeof(*r));

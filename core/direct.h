@@ -131,7 +131,7 @@ struct srd_qp_direct {
 	uint16_t rq_mask, rq_next;
 };
 
-/* 0 with cq->direct NULL where it cannot be done; -ENOMEM. */
+/* After cq.c has found the ring. 0 with cq->direct NULL where it cannot be done; -ENOMEM. */
 int srd_cq_direct_init(struct srd_cq *cq, const struct srd_dev *dev);
 void srd_cq_direct_fini(struct srd_cq *cq);
 /* After the provider has made the QP; -ENOMEM, -EOPNOTSUPP. */

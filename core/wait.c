@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Waiting for a file descriptor: what poll() says, as one errno. */
 #include "wait.h"
 
 #include <errno.h>
