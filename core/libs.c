@@ -141,6 +141,6 @@ int srd_lacks(const struct ibv_context *ctx, const char *what, unsigned since)
 		srd_err("%s: %s: needs libefa >= %u, this is %s", ctx->device->name, what, since,
 			info.rdma_core);
 	else
-		srd_err("%s: %s: this device has it not", ctx->device->name, what);
+		srd_err("%s: %s: this device does not have it", ctx->device->name, what);
 	return -EOPNOTSUPP;
 }

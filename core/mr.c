@@ -2,26 +2,37 @@
 /* Memory regions. */
 #include "srd.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
 #include "libs.h"
 #include "log.h"
 
+static void memlock_limit(char *out, size_t size)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &limit))
+		snprintf(out, size, "unknown");
+	else if (limit.rlim_cur == RLIM_INFINITY)
+		snprintf(out, size, "unlimited");
+	else
+		snprintf(out, size, "%llu KiB", (unsigned long long)limit.rlim_cur / 1024);
+}
+
 /* Most often, ENOMEM means that the limit of locked memory is in the way: say what it is. */
 static int reg_failed(struct srd_pd *pd, const char *call, size_t len, int access, int err)
 {
-	struct rlimit limit = {0};
+	char limit[32];
 
 	if (err != ENOMEM)
 		return srd_failed(pd->ibv->context, call, err, ": %zu bytes, access %#x", len,
 				  (unsigned)access);
-	getrlimit(RLIMIT_MEMLOCK, &limit);
+	memlock_limit(limit, sizeof(limit));
 	return srd_failed(pd->ibv->context, call, err,
-			  ": %zu bytes, access %#x; RLIMIT_MEMLOCK is %lld KiB, max %u regions",
-			  len, (unsigned)access,
-			  limit.rlim_cur == RLIM_INFINITY ? -1 : (long long)limit.rlim_cur / 1024,
-			  pd->dev->attr.max_mr);
+			  ": %zu bytes, access %#x; RLIMIT_MEMLOCK is %s, max %u regions", len,
+			  (unsigned)access, limit, pd->dev->attr.max_mr);
 }
 
 static void finish(struct srd_mr *mr, uint64_t addr, size_t len)

@@ -3,10 +3,12 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "../lib/bytes.h"
 #include "../lib/counters.h"
@@ -281,7 +283,8 @@ Test(mr, registration_works_again_when_the_device_has_room_again)
 {
 	enum { N = 64 };
 	uint8_t *mem = map(N * 4096);
-	char others[64];
+	char locked[64], others[64];
+	struct rlimit limit;
 	void *mh[N];
 	struct plug p;
 	struct link l;
@@ -302,10 +305,15 @@ Test(mr, registration_works_again_when_the_device_has_room_again)
 	need(!mh[n], "a handle for what is not registered");
 	need(plug_warned() == 1, "%d warnings", plug_warned());
 	/* What may be in the way: the machine's limit, the device's, and who has what there is. */
+	need(getrlimit(RLIMIT_MEMLOCK, &limit) == 0, "errno %d", errno);
+	if (limit.rlim_cur == RLIM_INFINITY)
+		snprintf(locked, sizeof(locked), "RLIMIT_MEMLOCK is unlimited,");
+	else
+		snprintf(locked, sizeof(locked), "RLIMIT_MEMLOCK is %llu KiB,",
+			 (unsigned long long)limit.rlim_cur / 1024);
 	snprintf(others, sizeof(others), "; %d other ranges are registered", n);
-	for (const char *const *s =
-		     (const char *[]){"RLIMIT_MEMLOCK", "max 12 regions", others, NULL};
-	     *s; s++)
+	for (const char *const *s = (const char *[]){locked, "max 12 regions", others, NULL}; *s;
+	     s++)
 		need(strstr(plug_warning(), *s), "no %s: %s", *s, plug_warning());
 	plug_forget();
 	plug_dereg(&p, l.send, mh[0]);
