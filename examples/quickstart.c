@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* An RDMA write of a queue pair to itself. What fails is on stderr. README.md shows the body. */
+#include <err.h>
 #include <srd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@ int main(void)
 	    srd_pd_init(&pd, &dev) || srd_cq_init(&cq, &dev, &(struct srd_cq_attr){0}) ||
 	    srd_qp_init(&qp, &pd, &at) || srd_qp_prepare(&qp, 0x1234, SRD_RNR_DEFAULT) ||
 	    srd_mr_init(&mr, &pd, buf, sizeof(buf), access) || srd_sge(wr.sge, &mr, 0, 64))
-		exit(1);
+		errx(1, "no EFA here, or the line above says why");
 	srd_ep_local(&qp, &ep); /* of another process: 24 bytes, by srd_ep_pack(), and its rkey */
 	wr.rkey = mr.rkey;
 	if (srd_peer_init(&peer, &pd, &ep) || srd_post(&qp, &wr, 1))

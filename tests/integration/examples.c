@@ -281,3 +281,10 @@ Test(examples, quickstart_says_what_the_device_lacks)
 	expect_codes(codes, 1, 1);
 	cr_assert(cmd_says(&cmd, "srd ERROR efa_0: QP refused: RDMA write"), "%s", cmd.out);
 }
+
+Test(examples, quickstart_without_an_efa_says_so)
+{
+	cmd_run(&cmd, LIMIT_S, "SYSFS_PATH=/nowhere $B/examples/quickstart");
+	cr_assert(cmd.code == 1, "%d: %s", cmd.code, cmd.out);
+	cr_assert(cmd_says(&cmd, "no EFA here"), "%s", cmd.out);
+}
