@@ -57,6 +57,7 @@ struct srd_lib_info {
 	char rdma_core[16];          /* release, as "59.0", by the name of libefa's file */
 };
 
+/* -ENOENT, -EOPNOTSUPP: it cannot be loaded. */
 int srd_lib_query(struct srd_lib_info *info);
 
 /* ---- devices ---- */
@@ -113,7 +114,7 @@ struct srd_dev {
 int srd_dev_open(struct srd_dev *dev, const char *name);
 void srd_dev_close(struct srd_dev *dev);
 
-/* What happened to a device, or to one of its objects: those that the type has none of are NULL. */
+/* What happened to a device, or to one of its objects: NULL where the type is not about one. */
 struct srd_event {
 	enum ibv_event_type type; /* IBV_EVENT_DEVICE_FATAL, _QP_FATAL, _CQ_ERR, _PORT_ERR, ... */
 	struct ibv_qp *qp;
@@ -188,8 +189,8 @@ int srd_channel_wait(struct srd_channel *ch, int timeout_ms, struct srd_cq **cq)
 enum {
 	SRD_CQ_QPN = 1u << 0, /* wc.qpn */
 	SRD_CQ_SRC = 1u << 1, /* wc.src_qpn and wc.ahn of received messages */
-	SRD_CQ_SGID =
-		1u << 2, /* wc.sgid of senders without an AH here; needs SRD_CAP_CQ_WITH_SGID */
+	/* wc.sgid of senders without an AH here; needs SRD_CAP_CQ_WITH_SGID */
+	SRD_CQ_SGID = 1u << 2,
 };
 
 struct srd_cq_attr {
@@ -203,7 +204,8 @@ struct srd_cq_attr {
 };
 
 /*
- * Poll it through srd_cq_poll() only: that keeps its own count of what was taken.
+ * Poll it by srd_cq_poll() or srd_cq_take() only: they keep a count of their own of what was taken.
+ * A classic one may be polled by ibv_poll_cq() instead, and then by nothing else.
  *
  * An overrun is fatal to a CQ, and libefa does not look. So the depths of the QPs on a CQ must not
  * add up to more than @cqe: srd_qp_init() refuses what does not fit. Two kinds of completions are
@@ -228,7 +230,7 @@ struct srd_cq {
 	uint8_t entry_bytes;
 	uint8_t phase;    /* of next when it is there */
 	bool unsolicited; /* dv can tell an unsolicited write */
-	/* Of what kind it is; it is not empty. */
+	/* Those of the kind of CQ that it is; called when it does not look empty. */
 	int (*poll)(struct srd_cq *cq, struct srd_wc *wc, int n);
 	bool (*take)(struct srd_cq *cq, struct srd_wc *wc);
 };
@@ -238,8 +240,8 @@ void srd_cq_fini(struct srd_cq *cq);
 
 enum {
 	SRD_WC_IMM = 1u << 0, /* imm is valid */
-	SRD_WC_UNSOLICITED =
-		1u << 1,       /* a write with immediate that consumed no receive; wr_id is 0 */
+	/* a write with immediate that consumed no receive; wr_id is 0 */
+	SRD_WC_UNSOLICITED = 1u << 1,
 	SRD_WC_SGID = 1u << 2, /* sgid is valid */
 };
 
@@ -257,9 +259,10 @@ struct srd_wc {
 };
 
 /*
- * Take up to @n completions. Returns their number, 0 when there are none. A completion for a QP
- * destroyed meanwhile is dropped. Failed completions are returned like others: look at status.
- * Fields of @wc that were not asked for, or that a send has not, are left as they were.
+ * Take up to @n completions. Returns their number, 0 when there are none; -errno: the CQ cannot be
+ * polled any more. A completion for a QP destroyed meanwhile is dropped. Failed completions are
+ * returned like others: look at status. Fields of @wc that were not asked for, or that a send does
+ * not have, are left as they were.
  */
 int srd_cq_poll(struct srd_cq *cq, struct srd_wc *wc, int n);
 
@@ -272,7 +275,8 @@ static inline bool srd_cq_empty(const struct srd_cq *cq)
 
 /*
  * The same one by one, for a loop that handles each at once: fewer instructions than an array of
- * them. What was taken is to be told to the device when the loop ends, before its ring is full.
+ * them. False: there is none, or srd_cq_poll() would fail. The device must be told what was taken
+ * when the loop ends, before its ring is full.
  *
  *	while (srd_cq_take(cq, &wc))
  *		handle(&wc);
@@ -336,7 +340,7 @@ struct srd_qp {
 	struct srd_qp_direct *direct; /* on direct CQs */
 };
 
-/* -ENOSPC: a CQ has not the room for so deep queues; see srd_cq. */
+/* -ENOSPC: a CQ has too few entries left for queues this deep; see srd_cq. */
 int srd_qp_init(struct srd_qp *qp, struct srd_pd *pd, const struct srd_qp_attr *attr);
 void srd_qp_fini(struct srd_qp *qp);
 
@@ -344,7 +348,8 @@ void srd_qp_fini(struct srd_qp *qp);
  * RESET to INIT to RTR (receives may be posted) to RTS (requests as well): SRD and UD need nothing
  * of a peer. Messages with another @qkey are not taken. @psn: of the first packet, 24 bits.
  * @rnr_retry: 0 ... 6 retries when the peer has no receive posted, 7 = for ever; -EOPNOTSUPP
- * without SRD_CAP_RNR_RETRY. Other transitions are ibv_modify_qp()'s; a direct QP survives none.
+ * without SRD_CAP_RNR_RETRY. Other transitions are ibv_modify_qp()'s; after one of them a direct QP
+ * can only be finished.
  */
 #define SRD_RNR_DEFAULT (-1) /* leave it to the device */
 int srd_qp_to_init(struct srd_qp *qp, uint32_t qkey);
@@ -377,6 +382,7 @@ struct srd_ep_wire {
 	uint8_t b[24];
 };
 
+/* After srd_qp_prepare() or srd_qp_to_init(): they give @qp its qkey. */
 void srd_ep_local(const struct srd_qp *qp, struct srd_ep *ep);
 void srd_ep_pack(struct srd_ep_wire *wire, const struct srd_ep *ep);
 /* -EINVAL: the QPN exceeds 16 bits, all that a work request can carry, or the GID is zero. */
@@ -445,14 +451,14 @@ static inline int srd_sge(struct ibv_sge *sge, const struct srd_mr *mr, uint64_t
 /* ibv_send_wr cannot name a peer and a remote address at once: they share a union there. */
 struct srd_wr {
 	uint64_t wr_id;
-	const struct srd_peer *to;
-	struct ibv_sge sge[2]; /* RDMA takes one */
-	uint64_t raddr;        /* RDMA only */
-	uint32_t rkey;         /* RDMA only */
-	uint32_t imm;          /* host order; opcodes with immediate only */
+	const struct srd_peer *to; /* kept until the request has completed */
+	struct ibv_sge sge[2];     /* RDMA takes one */
+	uint64_t raddr;            /* RDMA only */
+	uint32_t rkey;             /* RDMA only */
+	uint32_t imm;              /* host order; opcodes with immediate only */
 	enum ibv_wr_opcode op; /* SEND, SEND_WITH_IMM, RDMA_WRITE, RDMA_WRITE_WITH_IMM, RDMA_READ */
-	uint8_t nsge;
-	bool inl; /* copy the data into the request; sge.lkey is not looked at */
+	uint8_t nsge;          /* 0: no data, as for an immediate alone */
+	bool inl;              /* copy the data into the request; sge.lkey is not looked at */
 };
 
 /*
