@@ -20,7 +20,7 @@ exports() { nm -D --defined-only "$build/$1" | awk '{ print $3 }' | sed 's/@.*//
 needs() { readelf -d "$build/$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'; }
 
 system='libc\.so\.6|libdl\.so\.2|libpthread\.so\.0|ld-linux.*|lib(asan|ubsan|tsan)\.so\..*'
-interposed='open(at)?(64)?|__open(at)?(64)?_2|l?stat|fstat(at)?|f?stat64|fstatat64|__[lf]?xstat(at)?|__f?xstat64|access|ioctl|close(_range|from)?|dup[23]|write|socket'
+interposed='open(at)?(64)?|__open(at)?(64)?_2|l?stat|fstat(at)?|f?stat64|fstatat64|__[lf]?xstat(at)?|__f?xstat64|access|ioctl|close(_range|from)?|dup[23]|write|socket|sendmsg'
 
 strangers libnccl-net-efa.so exports 'ncclNetPlugin_v([6-9]|1[0-2])|ncclTunerPlugin_v[3-6]' < <(exports libnccl-net-efa.so)
 # The functions of the installed headers: those that a line begins to declare.

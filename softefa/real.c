@@ -71,6 +71,11 @@ static int sys_socket(int domain, int type, int protocol)
 	return (int)syscall(SYS_socket, domain, type, protocol);
 }
 
+static ssize_t sys_sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	return syscall(SYS_sendmsg, fd, msg, flags);
+}
+
 static ssize_t sys_write(int fd, const void *buf, size_t n)
 {
 	return syscall(SYS_write, fd, buf, n);
@@ -87,6 +92,7 @@ struct se_real se_real = {
 	.fstat = sys_fstat,
 	.access = sys_access,
 	.socket = sys_socket,
+	.sendmsg = sys_sendmsg,
 	.write = sys_write,
 };
 
@@ -112,5 +118,6 @@ __attribute__((constructor)) static void find_all(void)
 	find(&se_real.fstat, "fstat");
 	find(&se_real.access, "access");
 	find(&se_real.socket, "socket");
+	find(&se_real.sendmsg, "sendmsg");
 	find(&se_real.write, "write");
 }

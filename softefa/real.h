@@ -7,6 +7,7 @@
 #define SE_REAL_H
 
 #include <stddef.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -21,6 +22,7 @@ struct se_real {
 	int (*fstat)(int fd, struct stat *st);
 	int (*access)(const char *path, int mode);
 	int (*socket)(int domain, int type, int protocol);
+	ssize_t (*sendmsg)(int fd, const struct msghdr *msg, int flags);
 	ssize_t (*write)(int fd, const void *buf, size_t n);
 };
 

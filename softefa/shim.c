@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/close_range.h>
+#include <linux/netlink.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -25,6 +26,7 @@
 #include "ctx.h"
 #include "engine.h"
 #include "log.h"
+#include "netlink.h"
 #include "private.h"
 #include "real.h"
 #include "settings.h"
@@ -32,10 +34,9 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-#define PREFIX       "/dev/infiniband/uverbs"
-#define MAJOR        231
-#define MINOR        192 /* of uverbs0 */
-#define NETLINK_RDMA 20
+#define PREFIX "/dev/infiniband/uverbs"
+#define MAJOR  231
+#define MINOR  192 /* of uverbs0 */
 
 /* ---- what is ours ---- */
 
@@ -494,14 +495,19 @@ EXPORT ssize_t write(int fd, const void *buf, size_t n)
 	return se_real.write(fd, buf, n);
 }
 
-/* With device information by netlink libibverbs would see the machine's own devices, or none. */
+/* ---- netlink ---- */
+
 EXPORT int socket(int domain, int type, int protocol)
 {
-	if (domain == AF_NETLINK && protocol == NETLINK_RDMA) {
-		errno = EPROTONOSUPPORT;
-		return -1;
-	}
+	if (domain == AF_NETLINK && protocol == NETLINK_RDMA)
+		return se_netlink_socket(type);
 	return se_real.socket(domain, type, protocol);
+}
+
+EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	return se_netlink_asks(fd, msg) ? se_netlink_answer(fd, msg)
+					: se_real.sendmsg(fd, msg, flags);
 }
 
 __attribute__((destructor)) static void at_exit(void)

@@ -9,8 +9,11 @@
 #include <infiniband/efadv.h>
 #include <infiniband/verbs.h>
 #include <errno.h>
+#include <linux/netlink.h>
+#include <rdma/rdma_netlink.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +43,7 @@ TestSuite(softefa_verbs, .timeout = 60);
 	  (struct ibv_pd *, uint64_t, size_t, uint64_t, int, int)) \
 	X(int, efadv_query_mr, (struct ibv_mr *, struct efadv_mr_attr *, uint32_t)) \
 	X(void, ibv_free_device_list, (struct ibv_device **)) \
+	X(enum ibv_fork_status, ibv_is_fork_initialized, (void)) \
 	X(int, ibv_dealloc_pd, (struct ibv_pd *)) \
 	X(int, ibv_dereg_mr, (struct ibv_mr *)) \
 	X(int, ibv_destroy_ah, (struct ibv_ah *)) \
@@ -469,4 +473,53 @@ Test(softefa_verbs, child_of_a_process_with_an_open_device_opens_its_own)
 	cr_assert(zero(int, ibv_wr_complete(s.ex)));
 	cr_assert(eq(u64, wait_one(&s).wr_id + wait_one(&s).wr_id, 3));
 	self_fini(&s);
+}
+
+/* ---- netlink ---- */
+
+/* As Linux has said since 5.12: whoever forks need not keep its memory from the child. */
+Test(softefa_verbs, memory_is_said_to_survive_a_fork)
+{
+	struct ibv_device **list;
+	int n = 0;
+
+	node_settings("devices=2");
+	load();
+	if (!v.call_ibv_is_fork_initialized)
+		cr_skip("libibverbs before release 35");
+	cr_assert(eq(int, CALL(ibv_is_fork_initialized)(), IBV_FORK_UNNEEDED));
+	list = CALL(ibv_get_device_list)(&n);
+	cr_assert(eq(int, n, 2));
+	CALL(ibv_free_device_list)(list);
+}
+
+/* Who lists devices that way would see the machine's own, or none. */
+Test(softefa_verbs, netlink_refuses_to_list_devices)
+{
+	struct nlmsghdr ask = {.nlmsg_len = sizeof(ask),
+			       .nlmsg_type = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_GET),
+			       .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
+			       .nlmsg_seq = 77};
+	struct sockaddr_nl kernel = {.nl_family = AF_NETLINK};
+	struct iovec iov = {&ask, sizeof(ask)};
+	struct msghdr msg = {.msg_name = &kernel,
+			     .msg_namelen = sizeof(kernel),
+			     .msg_iov = &iov,
+			     .msg_iovlen = 1};
+	struct {
+		struct nlmsghdr head;
+		struct nlmsgerr error;
+	} answer;
+	int fd;
+
+	node_settings(NULL);
+	fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA);
+	cr_assert(ge(int, fd, 0));
+	cr_assert(zero(int, bind(fd, (struct sockaddr *)&kernel, sizeof(kernel))));
+	cr_assert(eq(long, sendmsg(fd, &msg, 0), sizeof(ask)));
+	cr_assert(eq(long, recv(fd, &answer, sizeof(answer), MSG_DONTWAIT), sizeof(answer)));
+	cr_assert(eq(u16, answer.head.nlmsg_type, NLMSG_ERROR));
+	cr_assert(eq(u32, answer.head.nlmsg_seq, 77));
+	cr_assert(eq(int, answer.error.error, -EOPNOTSUPP));
+	close(fd);
 }
