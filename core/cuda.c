@@ -188,13 +188,18 @@ int srd_cuda_query_device(int device, struct srd_cuda_attr *attr)
 
 /* ---- export ---- */
 
-/* Why the driver did not like the range: does it leave its allocation? Else said at @level. */
+/*
+ * Why the driver did not like the range: does it leave its allocation? Else said at @level. A
+ * driver without dma-bufs did not look at it, and memory may be mapped in pieces, which count as
+ * allocations.
+ */
 static int refused(uint64_t ptr, size_t len, int error, enum srd_log_level level)
 {
 	uint64_t base = 0;
 	size_t size = 0;
 
-	if (cu.cuMemGetAddressRange_v2(&base, &size, ptr) == CU_SUCCESS &&
+	if (error == CU_INVALID_VALUE &&
+	    cu.cuMemGetAddressRange_v2(&base, &size, ptr) == CU_SUCCESS &&
 	    (ptr < base || len > size - (ptr - base))) {
 		srd_warn("%zu bytes at %#llx leave the allocation of %zu bytes at %#llx", len,
 			 (unsigned long long)ptr, size, (unsigned long long)base);

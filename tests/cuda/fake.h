@@ -25,15 +25,20 @@ struct fake_cuda {
 	unsigned flushes;
 	int scope; /* of the last flush */
 	int device;
+	unsigned attributes; /* set for pointers */
 };
 
 /* The exported functions of the stand-in that CUDA has not. */
 typedef struct fake_cuda *fake_cuda_fn(void);
-/* Device memory, next to what was allocated before; NULL: none left. */
-typedef void *fake_cuda_alloc_fn(size_t size);
+/*
+ * Device memory, next to what was allocated before; NULL: none left. With @piece not 0 it is
+ * addresses that were reserved, to which physical memory was mapped in pieces of that size.
+ */
+typedef void *fake_cuda_alloc_fn(size_t size, size_t piece);
 
 /* Load it in front of any other; once, before srd_cuda is first used. */
 struct fake_cuda *fake_cuda_load(void);
 void *fake_cuda_alloc(size_t size);
+void *fake_cuda_map(size_t size, size_t piece);
 
 #endif

@@ -25,9 +25,10 @@ enum { RELAXED = 2 };
 static struct fake_cuda fake = {.context = true, .dmabuf = true, .flush = 1};
 
 static struct alloc {
-	uint8_t *at; /* NULL: freed */
-	size_t size; /* as asked for */
-	int fd;      /* of the whole of it */
+	uint8_t *at;  /* NULL: freed */
+	size_t size;  /* as asked for */
+	size_t piece; /* 0: allocated as one */
+	int fd;       /* of the whole of it */
 } allocs[MAX_ALLOC];
 static unsigned nallocs;
 static uint8_t *arena, *next;
@@ -56,7 +57,7 @@ static int file_at(void *at, size_t size)
 	return fd;
 }
 
-void *fake_cuda_malloc(size_t size)
+void *fake_cuda_malloc(size_t size, size_t piece)
 {
 	struct alloc *a = &allocs[nallocs];
 
@@ -67,7 +68,8 @@ void *fake_cuda_malloc(size_t size)
 	}
 	if (arena == MAP_FAILED || nallocs == MAX_ALLOC || next + pages(size) > arena + ARENA)
 		return NULL;
-	*a = (struct alloc){.at = next, .size = size, .fd = file_at(next, pages(size))};
+	*a = (struct alloc){
+		.at = next, .size = size, .piece = piece, .fd = file_at(next, pages(size))};
 	if (a->fd < 0)
 		return NULL;
 	next += pages(size);
@@ -103,6 +105,7 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device);
 EXPORT int cuMemAlloc_v2(uint64_t *ptr, size_t size);
 EXPORT int cuMemFree_v2(uint64_t ptr);
 EXPORT int cuMemGetAddressRange_v2(uint64_t *base, size_t *size, uint64_t ptr);
+EXPORT int cuPointerSetAttribute(const void *value, int attribute, uint64_t ptr);
 EXPORT int cuThreadExchangeStreamCaptureMode(int *mode);
 EXPORT int cuMemGetHandleForAddressRange(void *handle, uint64_t ptr, size_t size, int type,
 					 unsigned long long flags);
@@ -177,7 +180,7 @@ int cuMemAlloc_v2(uint64_t *ptr, size_t size)
 
 	if (rc)
 		return rc;
-	p = fake_cuda_malloc(size);
+	p = fake_cuda_malloc(size, 0);
 	*ptr = (uintptr_t)p;
 	return p ? OK : OUT_OF_MEMORY;
 }
@@ -190,7 +193,7 @@ int cuMemFree_v2(uint64_t ptr)
 
 	if (rc)
 		return rc;
-	if (!a || ptr != (uintptr_t)a->at)
+	if (!a || a->piece || ptr != (uintptr_t)a->at)
 		return INVALID_VALUE;
 	mmap(a->at, pages(a->size), PROT_NONE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -211,7 +214,21 @@ int cuMemGetAddressRange_v2(uint64_t *base, size_t *size, uint64_t ptr)
 		return NOT_FOUND;
 	*base = (uintptr_t)a->at;
 	*size = a->size;
+	if (a->piece) {
+		*base += (ptr - *base) / a->piece * a->piece;
+		*size = a->piece;
+	}
 	return OK;
+}
+
+/* Of memory that is mapped in pieces there is none to set. */
+int cuPointerSetAttribute(const void *value, int attribute, uint64_t ptr)
+{
+	struct alloc *a = find(ptr);
+
+	(void)value, (void)attribute;
+	fake.attributes++;
+	return !a ? INVALID_VALUE : a->piece ? NOT_SUPPORTED : OK;
 }
 
 int cuThreadExchangeStreamCaptureMode(int *mode)

@@ -228,6 +228,42 @@ ParameterizedTest(struct range *r, cuda, region_moves_data)
 	loop_fini(&l);
 }
 
+struct pieces {
+	bool dmabuf;
+	uint64_t off, len;
+};
+
+ParameterizedTestParameters(cuda, memory_mapped_in_pieces_is_a_region_like_any_other)
+{
+	static struct pieces pieces[] = {{true, 0, 65536},   {true, 65536 - 10, 20},
+					 {true, 0, 1 << 18}, {true, 5000, 200000},
+					 {false, 0, 65536},  {false, 65536 - 10, 20},
+					 {false, 0, 1 << 18}};
+
+	return cr_make_param_array(struct pieces, pieces, sizeof(pieces) / sizeof(pieces[0]));
+}
+
+/*
+ * Public report 23: it has not the attribute by which CUDA waits for copies, and whoever sets that
+ * gets an error. Nothing here needs it.
+ */
+ParameterizedTest(struct pieces *r, cuda, memory_mapped_in_pieces_is_a_region_like_any_other)
+{
+	struct fake_cuda *fake = begin();
+	struct srd_mr gpu;
+	struct loop l;
+	uint8_t *p;
+
+	loop_init(&l, &(struct loop_attr){.need = SRD_CAP_RDMA_WRITE | SRD_CAP_RDMA_READ});
+	p = (uint8_t *)fake_cuda_map(1 << 18, 65536) + r->off;
+	fake->dmabuf = r->dmabuf;
+	cr_assert(zero(int, srd_cuda_mr_init(&gpu, &l.pd, (uintptr_t)p, r->len, ALL)), "%s", said);
+	transfer(&l, &gpu, p, r->len);
+	cr_assert(zero(uint, fake->attributes));
+	srd_mr_fini(&gpu);
+	loop_fini(&l);
+}
+
 Test(cuda, without_dmabuf_there_is_peer_memory)
 {
 	struct fake_cuda *fake = begin();

@@ -244,6 +244,41 @@ ParameterizedTest(struct place *pl, cuda, message_moves_between_gpu_buffers)
 	rig_close(&r);
 }
 
+static struct place in_pieces[] = {
+	{BY_FD, true, 0, 65536},         {BY_FD, true, 100, 200000},
+	{BY_FD, true, 0, 1 << 18},       {BY_ADDRESS, true, 0, 65536},
+	{BY_ADDRESS, true, 100, 200000}, {BY_ADDRESS, true, 0, 1 << 18},
+	{BY_ADDRESS, false, 0, 65536},   {BY_ADDRESS, false, 100, 200000},
+};
+
+ParameterizedTestParameters(cuda, message_moves_between_memory_mapped_in_pieces)
+{
+	return cr_make_param_array(struct place, in_pieces,
+				   sizeof(in_pieces) / sizeof(in_pieces[0]));
+}
+
+/* Public report 23: as NCCL has its buffers since 2.19, and PyTorch where segments may grow. */
+ParameterizedTest(struct place *pl, cuda, message_moves_between_memory_mapped_in_pieces)
+{
+	uint8_t *from, *to;
+	void *a, *b;
+	struct rig r;
+
+	rig_open(&r, 0);
+	from = (uint8_t *)fake_cuda_map(1 << 18, 65536) + pl->skew;
+	to = (uint8_t *)fake_cuda_map(1 << 18, 65536) + pl->skew;
+	r.fake->dmabuf = pl->dmabuf;
+	a = reg(&r, r.link.send, from, pl->size, pl->way);
+	b = reg(&r, r.link.recv, to, pl->size, pl->way);
+	for (uint32_t i = 0; i < 3; i++)
+		carry(&r, from, a, to, b, pl->size, i);
+	cr_assert(zero(int, plug_warned()), "%s", plug_warning());
+	cr_assert(zero(uint, r.fake->attributes));
+	plug_dereg(&r.plug, r.link.send, a);
+	plug_dereg(&r.plug, r.link.recv, b);
+	rig_close(&r);
+}
+
 struct movers {
 	char env[32], rails[4];
 };

@@ -39,13 +39,18 @@ struct fake_cuda *fake_cuda_load(void)
 	return state();
 }
 
-void *fake_cuda_alloc(size_t size)
+void *fake_cuda_map(size_t size, size_t piece)
 {
 	fake_cuda_alloc_fn *alloc;
 	void *p;
 
 	*(void **)&alloc = symbol("fake_cuda_malloc");
-	p = alloc(size);
+	p = alloc(size, piece);
 	MUST(p, "no device memory");
 	return p;
+}
+
+void *fake_cuda_alloc(size_t size)
+{
+	return fake_cuda_map(size, 0);
 }
