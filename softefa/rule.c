@@ -168,17 +168,13 @@ int se_rule_parse(struct se_rule *r, const char *text, size_t len, char *err, si
 
 static void print_fault(FILE *out, const struct fault *f)
 {
-	char head[64], range[48] = "";
+	char head[64], limits[48] = "";
+	bool words = is_words(f);
 
-	if (is_words(f))
-		snprintf(head, sizeof(head), "%s WHAT", f->name);
-	else
-		snprintf(head, sizeof(head), "%s %s", f->name, f->value);
-	if (is_words(f))
-		snprintf(range, sizeof(range), "%s", f->value);
-	else if (*f->value)
-		snprintf(range, sizeof(range), "%u ... %u", f->min, f->max);
-	fprintf(out, "  %-18s  %-15s  %s\n", head, range, f->text);
+	snprintf(head, sizeof(head), "%s %s", f->name, words ? "WHAT" : f->value);
+	if (*f->value && !words)
+		snprintf(limits, sizeof(limits), "%u ... %u", f->min, f->max);
+	fprintf(out, "  %-18s  %-15s  %s\n", head, words ? f->value : limits, f->text);
 	fprintf(out, "  %-18s  %-15s   ", "", "");
 	for (unsigned k = 0; k < SE_RULE_NKEYS; k++)
 		if (f->keys >> k & 1)

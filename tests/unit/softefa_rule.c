@@ -6,6 +6,7 @@
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 static int parse(struct se_rule *r, const char *text, char *err, size_t errlen)
@@ -179,4 +180,23 @@ Test(rule, every_fault_takes_its_least_and_greatest_value)
 	}
 	SE_FAULTS(X)
 #undef X
+}
+
+Test(rule, help_has_every_fault_and_its_words_in_full)
+{
+	static const char *const shown[][2] = {
+#define X(id, name, value, ...) {name, value},
+		SE_FAULTS(X)
+#undef X
+	};
+	char help[8192] = "";
+	FILE *out = fmemopen(help, sizeof(help), "w");
+
+	cr_assert(ne(ptr, out, NULL));
+	se_rule_print(out);
+	cr_assert(zero(int, fclose(out)));
+	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
+		cr_assert(ne(ptr, strstr(help, shown[i][0]), NULL), "no %s", shown[i][0]);
+		cr_assert(ne(ptr, strstr(help, shown[i][1]), NULL), "no %s", shown[i][1]);
+	}
 }
