@@ -3,9 +3,11 @@
 #include "config.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "eager.h"
 #include "log.h"
@@ -16,6 +18,9 @@
 #include "rails.h"
 #include "srd_env.h"
 #include "srd_topo.h"
+
+/* From these on: EFAs by their PCI device id, that of p5, and rdma-core by its release. */
+enum { PART_THAT_WRITES = 0xefa1, RELEASE_THAT_WRITES = 46 };
 
 /* A line under construction; what does not fit is cut off. */
 struct text {
@@ -51,10 +56,39 @@ static void say_params(void)
 			"NET/EFA: set by the environment:%s", t.buf);
 }
 
+static bool is_param(const char *name, size_t len)
+{
+	size_t n;
+	const struct srd_env *env = srd_env_plugin(&n);
+
+	for (const struct srd_env *end = env + n; env < end; env++)
+		if (strlen(env->name) == len && memcmp(env->name, name, len) == 0)
+			return true;
+	return false;
+}
+
+/* A name with a slip in it sets nothing, and nothing else would show that. */
+static void warn_of_unknown_params(void)
+{
+	static const char prefix[] = "NCCL_EFA_";
+	struct text t = {.len = 0};
+
+	for (char **var = environ; var && *var; var++) {
+		size_t len = strcspn(*var, "=");
+
+		if (strncmp(*var, prefix, strlen(prefix)) == 0 && !is_param(*var, len))
+			add(&t, " %.*s", (int)len, *var);
+	}
+	if (t.len)
+		net_warn("NET/EFA: no parameter has this name, srd-info --env lists them:%s",
+			 t.buf);
+}
+
 void net_config_say(void)
 {
 	struct srd_lib_info lib;
 
+	warn_of_unknown_params();
 	say_params();
 	if (srd_lib_query(&lib) == 0)
 		net_info("NET/EFA: rdma-core %s, %s, %s", lib.rdma_core[0] ? lib.rdma_core : "?",
@@ -105,6 +139,22 @@ static void add_gpus(struct text *t, const struct net_dev *dev)
 	free(gpu);
 }
 
+/* Below an old rdma-core a NIC that can write looks like one that cannot, and is only slower. */
+static void warn_of_age(const struct net_dev *dev)
+{
+	static atomic_flag warned = ATOMIC_FLAG_INIT;
+	struct srd_lib_info lib;
+	unsigned release;
+
+	if (dev->caps & PROTO_CAP_WRITE || dev->nic[0].dev.attr.part_id < PART_THAT_WRITES ||
+	    srd_lib_query(&lib) || sscanf(lib.rdma_core, "%u", &release) != 1 ||
+	    release >= RELEASE_THAT_WRITES || atomic_flag_test_and_set(&warned))
+		return;
+	net_warn("NET/EFA: rdma-core %s, %s, has no RDMA write, which EFAs like %s have: data go "
+		 "slower than they could. Install %d or newer, or name its folder in SRD_RDMA_CORE",
+		 lib.rdma_core, lib.efa, dev->nic[0].name, RELEASE_THAT_WRITES);
+}
+
 void net_config_say_dev(const struct net_dev *dev)
 {
 	const struct net_param *param = net_param();
@@ -128,4 +178,5 @@ void net_config_say_dev(const struct net_dev *dev)
 		add(&t, "; stripes from %lld bytes", (long long)param->min_stripe);
 	add(&t, "; LL and LL128 %s", net_order_kept() ? "allowed" : "forbidden");
 	net_info("NET/EFA: %s", t.buf);
+	warn_of_age(dev);
 }

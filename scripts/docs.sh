@@ -73,7 +73,7 @@ while read -r quote; do
 	grep -qF "$(sed -E 's/\b[0-9]+\b/0/g' <<<"$quote")" <<<"$(sed -E 's/\b[0-9]+\b/0/g' <<<"$strings")" ||
 		fail "$guide: the plugin never says: $quote"
 done < <(sed -n '/^## Symptoms/,$p' $guide | grep -oE '^\|.*\|.*\|$' | cut -d'|' -f2 | grep -oE '`[^`]+`' | tr -d '`' |
-	grep -E '^NET/EFA: |^(remote un|RLIMIT|no RDMA device|Are the files|lets NCCL|all ranks must|sysfs does|the peer has|this is no|memory cannot|RDMA read)')
+	grep -E '^NET/EFA: |^(remote un|RLIMIT|no RDMA device|Are the files|lets NCCL|all ranks must|sysfs does|the peer has|this is no|memory cannot|has no RDMA write)')
 
 # ---- tests/README.md and docs/compare.md name tests and files that exist, and have something to say in each row
 reports=tests/README.md

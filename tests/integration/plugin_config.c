@@ -89,6 +89,22 @@ Test(config, what_the_environment_sets_is_listed)
 	plug_close(&p);
 }
 
+Test(config, names_that_are_no_parameter_are_one_warning)
+{
+	struct plug p;
+
+	setenv("NCCL_EFA_STATSS", "/tmp/x", 1);
+	setenv("NCCL_EFA_RAIL", "4", 1);
+	setenv("NCCL_EFA_RAILS", "2", 1);
+	plug_open(&p, 0);
+	cr_assert(eq(int, plug_warned(), 1), "%s", plug_warning());
+	need(strstr(plug_warning(), " NCCL_EFA_STATSS"), "%s", plug_warning());
+	need(strstr(plug_warning(), " NCCL_EFA_RAIL") && !strstr(plug_warning(), "RAILS"), "%s",
+	     plug_warning());
+	plug_forget();
+	plug_close(&p);
+}
+
 /* ---- what is in effect ---- */
 
 Test(config, libraries_in_use_are_named_with_their_files)

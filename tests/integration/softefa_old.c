@@ -80,7 +80,8 @@ ParameterizedTest(struct program *p, softefa_old, tests_pass_with_the_systems_rd
 	static struct cmd cmd;
 	char dir[PATH_MAX - 32];
 
-	node_settings(NULL);
+	/* An EFA of which nobody expects writes: the plugin is not to warn that there are none. */
+	node_settings(strncmp(p->name, "plugin", 6) ? NULL : "part_id=0xefa0");
 	system_dir(dir, sizeof(dir));
 	if (!dir[0] || is_ours(dir))
 		cr_skip("the system has no other rdma-core");
@@ -110,4 +111,25 @@ Test(softefa_old, plugin_moves_data_with_the_systems_rdma_core)
 	cr_assert(cmd_says(&cmd, release_of(dir) < 46 ? "data by RDMA read: no RDMA write"
 						      : "data by RDMA write"),
 		  "%s", cmd.out);
+}
+
+/* An EFA that can write, and is not let; of an older one nobody expects it. */
+Test(softefa_old, plugin_warns_when_rdma_core_keeps_the_nic_from_writing)
+{
+	static struct cmd cmd;
+	char dir[PATH_MAX - 32];
+
+	node_settings(NULL);
+	system_dir(dir, sizeof(dir));
+	if (!dir[0] || is_ours(dir) || release_of(dir) >= 46)
+		cr_skip("the system has no rdma-core without RDMA write");
+	cmd_run(&cmd, 100,
+		"export LD_LIBRARY_PATH=%s NCCL_DEBUG=WARN; "
+		"run() { $B/netbench --plugin $B/libnccl-net-efa.so --ranks 2 --max 8; }; "
+		"run && echo --- && SOFTEFA_DOMAIN=$SOFTEFA_DOMAIN-0 SOFTEFA_SET=part_id=0xefa0 "
+		"run",
+		dir);
+	cr_assert(zero(int, cmd.code), "%s", cmd.out);
+	cr_assert(cmd_says(&cmd, "Install 46 or newer"), "%s", cmd.out);
+	cr_assert(not(strstr(strstr(cmd.out, "---\n"), "WARN") != NULL), "%s", cmd.out);
 }

@@ -240,7 +240,8 @@ static int device_open(struct nb *nb, const struct nb_options *opt)
 	if (rc)
 		return nb_call_failed(nb, NULL, "devices", rc);
 	if (nb->ndev < 1) {
-		host_err("plugin %s has no device here", nb->net.name);
+		host_err("plugin %s has no device here; with NCCL_DEBUG=INFO it may say why",
+			 nb->net.name);
 		return -EIO;
 	}
 	nb->dev = opt->dev == NB_DEV_BY_RANK ? nb->self->rank % nb->ndev : (int)opt->dev;
