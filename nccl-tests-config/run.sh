@@ -214,7 +214,7 @@ collect_env() {
 
 # ---- the line
 
-# MPI itself stays off EFA and off interfaces that other hosts do not reach.
+# MPI itself stays off EFA, which UCX would use as well, and off interfaces that other hosts do not reach.
 build_line() {
 	local nhosts=1 s
 
@@ -225,7 +225,7 @@ build_line() {
 	mpi=(mpirun -np $((nhosts * ranks)) -N "$ranks" --bind-to none)
 	[ -z "$hosts" ] || mpi+=(--host "$(sed "s/,/:$ranks,/g; s/\$/:$ranks/" <<<"$hosts")")
 	[ -z "$hostfile" ] || mpi+=(--hostfile "$hostfile")
-	mpi+=(--mca pml '^cm' --mca btl 'tcp,self' --mca btl_tcp_if_exclude 'lo,docker0')
+	mpi+=(--mca pml '^cm,ucx' --mca btl 'tcp,self' --mca btl_tcp_if_exclude 'lo,docker0')
 	for s in "${settings[@]}"; do
 		mpi+=(-x "$s")
 	done
