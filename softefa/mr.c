@@ -10,6 +10,7 @@
 #include "fabric.h"
 #include "fault.h"
 #include "settings.h"
+#include "stats.h"
 
 #define CAP_RDMA_READ  (1u << 0)
 #define CAP_RDMA_WRITE (1u << 5)
@@ -105,6 +106,7 @@ int se_mr_create(struct se_pd *pd, const struct se_mr_attr *attr, struct se_mr *
 		return rc;
 	}
 	pd->obj.users++;
+	se_stat_add(ctx->dev, SE_STAT_REGISTERED, mr->len);
 	*out = mr;
 	return 0;
 }
@@ -116,6 +118,7 @@ int se_mr_destroy(struct se_mr *mr)
 	se_fabric_key_put((int)dev, mr->key);
 	table[dev][SE_KEY_INDEX(mr->key)] = NULL;
 	mr->pd->obj.users--;
+	se_stat_add(dev, SE_STAT_DEREGISTERED, mr->len);
 	se_ctx_del(&mr->obj);
 	se_mr_forget(mr);
 	return 0;

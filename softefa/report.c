@@ -55,6 +55,8 @@ static void print_device(unsigned dev, const uint64_t *n)
 	print_status("completions", n + SE_STAT_COMPLETIONS);
 	print_status("receives", n + SE_STAT_RECEIVES);
 	printf("  %-12s  %" PRIu64 " bytes\n", "received", n[SE_STAT_RECEIVED]);
+	printf("  %-12s  %" PRIu64 " bytes, %" PRIu64 " not any more\n", "registered",
+	       n[SE_STAT_REGISTERED], n[SE_STAT_DEREGISTERED]);
 	printf("  %-12s  rnr %" PRIu64 "  duplicates %" PRIu64 "  reorders %" PRIu64
 	       "  faults %" PRIu64 "\n",
 	       "events", n[SE_STAT_RNR], n[SE_STAT_DUPLICATES], n[SE_STAT_REORDERS],
@@ -70,7 +72,7 @@ static void print_all(const struct se_fabric_view *v)
 		printf(", %u died and were not cleaned up after yet", v->dead);
 	putchar('\n');
 	for (unsigned d = 0; d < SE_MAX_DEV; d++) {
-		if (!any(v->count[d], SE_NSTATS))
+		if (!any(v->count[d], SE_STAT_TRAFFIC))
 			continue;
 		print_device(d, v->count[d]);
 		shown++;
@@ -105,7 +107,8 @@ static void json_status(const char *what, const uint64_t *n)
 
 static void json_device(unsigned dev, const uint64_t *n)
 {
-	printf("{\"device\":\"efa_%u\",", dev);
+	printf("{\"device\":\"efa_%u\",\"registered\":%" PRIu64 ",\"deregistered\":%" PRIu64 ",",
+	       dev, n[SE_STAT_REGISTERED], n[SE_STAT_DEREGISTERED]);
 	json_ops("requests", n + SE_STAT_REQUESTS);
 	json_ops("low_latency", n + SE_STAT_LOW_LATENCY);
 	json_ops("bytes", n + SE_STAT_BYTES);
@@ -125,7 +128,7 @@ static void json_all(const struct se_fabric_view *v)
 	printf("{\"domain\":\"%s\",\"processes\":%u,\"dead\":%u,\"devices\":[",
 	       se_settings()->domain, v->alive, v->dead);
 	for (unsigned d = 0; d < SE_MAX_DEV; d++) {
-		if (!any(v->count[d], SE_NSTATS))
+		if (!any(v->count[d], SE_STAT_TRAFFIC))
 			continue;
 		fputs(comma, stdout);
 		json_device(d, v->count[d]);

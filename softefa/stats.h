@@ -25,9 +25,12 @@ enum se_stat {
 	SE_STAT_RECEIVES = SE_STAT_COMPLETIONS + SE_STAT_CODES, /* completions of receives */
 	SE_STAT_RECEIVED = SE_STAT_RECEIVES + SE_STAT_CODES,    /* bytes in those that succeeded */
 	SE_STAT_RNR,                                            /* requests that found no receive */
-	SE_STAT_DUPLICATES, /* second placements of the same bytes */
-	SE_STAT_REORDERS,   /* requests that overtook another */
-	SE_STAT_FAULTS,     /* times that a rule struck */
+	SE_STAT_DUPLICATES,                   /* second placements of the same bytes */
+	SE_STAT_REORDERS,                     /* requests that overtook another */
+	SE_STAT_FAULTS,                       /* times that a rule struck */
+	SE_STAT_TRAFFIC,                      /* how many there are so far: what follows is none */
+	SE_STAT_REGISTERED = SE_STAT_TRAFFIC, /* bytes of regions */
+	SE_STAT_DEREGISTERED,
 	SE_NSTATS
 };
 

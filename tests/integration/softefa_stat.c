@@ -160,6 +160,24 @@ Test(softefa_stat, request_that_waits_in_vain_for_a_receive_counts_once)
 	duo_fini(&d);
 }
 
+Test(softefa_stat, bytes_of_regions_are_counted)
+{
+	struct raw_mr mr;
+	struct duo d;
+
+	init(&d, NULL, &(struct node_attr){0});
+	cr_assert(zero(int, run(&d, RAW_WRITE, LEN)));
+	MUST_0(raw_mr_reg(&mr, &d.a.dev, &d.a.pd, d.a.buf, 12345, 0));
+	stat_json();
+	SAYS(0, "\"registered\":2109497,\"deregistered\":0,"); /* and either end's MiB */
+	MUST_0(raw_mr_dereg(&mr, &d.a.dev));
+	stat_json();
+	SAYS(0, "\"registered\":2109497,\"deregistered\":12345,");
+	duo_fini(&d);
+	stat_json();
+	SAYS(0, "\"registered\":2109497,\"deregistered\":2109497,");
+}
+
 Test(softefa_stat, duplicates_and_reorders_are_counted)
 {
 	struct raw_wr wr;

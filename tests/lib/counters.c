@@ -104,3 +104,13 @@ long long counters_received(void)
 	}
 	return n;
 }
+
+long long counters_registered(int dev)
+{
+	const char *out = ask(), *at;
+	char name[32];
+
+	snprintf(name, sizeof(name), "\"device\":\"efa_%d\"", dev);
+	at = strstr(out, name);
+	return number(at, name, "registered") - number(at, name, "deregistered");
+}

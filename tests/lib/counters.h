@@ -22,5 +22,7 @@ long long counters_sum(const struct counters *c);
 long long counters_rnr(void);
 /* Receives that all devices have completed well, those without a buffer included, so far. */
 long long counters_received(void);
+/* Bytes of all regions that are registered with device @dev, which has had traffic. */
+long long counters_registered(int dev);
 
 #endif
