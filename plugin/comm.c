@@ -19,8 +19,6 @@
 #include "param.h"
 #include "segment.h"
 
-enum { RINGS_RETIRED_MAX = 128 }; /* 16 KiB each */
-
 /* ---- open ---- */
 
 static const struct net_mover *mover_of(enum proto_mode mode)
@@ -314,7 +312,7 @@ static void send_fini(struct net_engine *e, const struct net_send *s)
 	free(s->flight);
 	if (s->notes)
 		net_block_put(&e->notes, s->notes);
-	if (s->ring && ++e->rings_retired == RINGS_RETIRED_MAX)
+	if (s->ring && ++e->rings_retired == NET_RINGS_RETIRED)
 		e->worn = true;
 }
 

@@ -412,7 +412,7 @@ static int reserve_entered(struct net_engine *e, bool recv)
 	uint32_t n = net_message_share(e->mode, recv ? NET_RECV : NET_SEND);
 	int rc;
 
-	if (e->messages_free < n)
+	if (e->messages_free < n || e->rings_retired >= NET_RINGS_RETIRED)
 		return -ENOSPC;
 	if (recv && (e->imm_free < NET_RECV_RESERVE || e->segments_free < NET_SEGMENT_RESERVE))
 		return -ENOSPC;
@@ -432,8 +432,6 @@ static int reserve(struct net_engine *e, bool recv)
 {
 	int rc;
 
-	if (!recv && e->mode == PROTO_WRITE)
-		return 0;
 	net_owner_enter(&e->owner);
 	rc = reserve_entered(e, recv);
 	net_owner_leave(&e->owner);

@@ -47,6 +47,7 @@ enum {
 	NET_RQ_BATCH = 64,       /* receives for immediates that are posted at a time */
 	NET_TAKEN_MOST = 80,     /* completions that the device was not told to be taken */
 	NET_ID_PAGE = 1024,
+	NET_RINGS_RETIRED = 128, /* then no comms are added: 16 KiB each, until the end */
 };
 
 struct net_engine {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "../lib/bytes.h"
+#include "../lib/counters.h"
 #include "../lib/link.h"
 #include "../lib/need.h"
 #include "../lib/twin.h"
@@ -209,6 +210,90 @@ ParameterizedTest(struct caps *c, scale, thousand_comms_at_once_need_no_more_tha
 	connect_all(&p, own_device(&p, c->dev), e, 1000);
 	message_on_all(&p, e, 1000);
 	close_all(&p, e, 1000);
+	plug_close(&p);
+}
+
+/* ---- pinned memory ---- */
+
+/* What docs/scale.md says of each protocol: bytes on each NIC. */
+struct pinned {
+	char protocol[8];
+	int pairs, engines, rails;
+	long long engine, pair;
+};
+
+enum { CONNECTING = 320 * 512, RETIRED = 128 * 16384 };
+
+#define WRITE_PINS 2359296 + 256 * 8256, (16 + 16 + 4) * 1024
+#define READ_PINS  2359296 + 256 * 8256 + 524288, (16 + 32 + 4) * 1024 + (101 + 33) * 512
+#define SEND_PINS \
+	2359296 + 524288 + (1024 + 256) * (8832 + 64) + ((1 << 30) / 8832 + 1) * 4, \
+		(16 + 16 + 4) * 1024 + (87 + 9) * 512
+
+static long long bound(const struct pinned *m)
+{
+	return CONNECTING + m->engines * m->engine + m->pairs * m->pair;
+}
+
+ParameterizedTestParameters(scale, memory_that_is_pinned_is_what_was_said)
+{
+	static struct pinned all[] = {
+		{"write", 1, 1, 1, WRITE_PINS},   {"write", 1, 1, 2, WRITE_PINS},
+		{"write", 300, 1, 1, WRITE_PINS}, {"read", 1, 1, 1, READ_PINS},
+		{"read", 100, 1, 1, READ_PINS},   {"read", 300, 3, 1, READ_PINS},
+		{"send", 1, 1, 1, SEND_PINS},     {"send", 100, 1, 1, SEND_PINS},
+		{"send", 300, 2, 1, SEND_PINS},
+	};
+
+	return cr_make_param_array(struct pinned, all, sizeof(all) / sizeof(all[0]));
+}
+
+/* Public report 13. */
+ParameterizedTest(struct pinned *m, scale, memory_that_is_pinned_is_what_was_said)
+{
+	static struct ends e[300];
+	struct plug p;
+
+	counters_apart();
+	setenv("NCCL_EFA_PROTOCOL", m->protocol, 1);
+	setenv("NCCL_EFA_RAILS", m->rails == 1 ? "1" : "2", 1);
+	plug_open(&p, 0);
+	connect_all(&p, 0, e, m->pairs);
+	/* What it goes by is not registered any more afterwards; all NICs have had traffic. */
+	link_message(&(struct link){&p, e[0].send, e[0].recv}, 1 << 20, 1);
+	for (int i = 0; i < m->rails; i++) {
+		long long bytes = counters_registered(i), most = bound(m);
+
+		need(bytes <= most, "%s, %d pairs: NIC %d has %lld bytes, and not %lld at most",
+		     m->protocol, m->pairs, i, bytes, most);
+		need(bytes > most / 2, "%s, %d pairs: %lld bytes are few", m->protocol, m->pairs,
+		     bytes);
+	}
+	close_all(&p, e, m->pairs);
+	plug_close(&p);
+	for (int i = 0; i < m->rails; i++)
+		cr_assert(zero(llong, counters_registered(i)));
+}
+
+/* Some of it is not given back while there are comms. */
+Test(scale, comms_that_come_and_go_beside_one_that_stays_pin_no_more)
+{
+	const struct pinned m = {"write", 2, 2, 1, WRITE_PINS};
+	struct plug p;
+	struct link stays, l;
+
+	counters_apart();
+	setenv("NCCL_EFA_PROTOCOL", "write", 1);
+	setenv("NCCL_EFA_RAILS", "1", 1);
+	plug_open(&p, 0);
+	link_open(&stays, &p, 0, 0);
+	for (int i = 0; i < 1200; i++) {
+		link_open(&l, &p, 0, 0);
+		link_close(&l);
+	}
+	cr_assert(le(llong, counters_registered(0), bound(&m) + m.engines * RETIRED));
+	link_message(&stays, 1000, 1);
+	link_close(&stays);
 	plug_close(&p);
 }
 

@@ -17,11 +17,14 @@ enum { ROUNDS = 10 };
 struct shortage {
 	char settings[16];
 	int dev;
+	char says[24]; /* one of the warnings */
 };
 
 /* Listening takes a CQ, a QP and a region; connecting a CQ, 2 QPs, a region; accepting a region. */
-static struct shortage shortages[] = {
-	{"max_cq=1", 0}, {"max_qp=1", 1}, {"max_qp=2", 2}, {"max_mr=2", 3}};
+static struct shortage shortages[] = {{"max_cq=1", 0, "efadv_create_cq"},
+				      {"max_qp=1", 1, "create_qp"},
+				      {"max_qp=2", 2, "create_qp"},
+				      {"max_mr=2", 3, "RLIMIT_MEMLOCK is "}};
 
 struct outcome {
 	enum nccl_net_result listen, connect, accept;
@@ -85,6 +88,7 @@ ParameterizedTest(struct shortage *s, shortage, connection_fails_with_an_error_a
 	need(first.connect || first.accept, "%s is no shortage", s->settings);
 	need(plug_warned() > 0 && plug_warned() <= 4, "%d warnings, the last: %s", plug_warned(),
 	     plug_warning());
+	need(plug_said(s->says), "nothing of %s: %s", s->says, plug_warning());
 	for (int i = 1; i < ROUNDS; i++) {
 		try_once(&p, s->dev, &again);
 		need(again.listen == first.listen && again.connect == first.connect &&
