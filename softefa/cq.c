@@ -11,15 +11,22 @@
 #include "fabric.h"
 #include "fault.h"
 #include "log.h"
+#include "program.h"
 #include "settings.h"
 
 #define CAP_CQ_NOTIFICATIONS (1u << 2)
 #define CAP_CQ_WITH_SGID     (1u << 3)
 #define CAP_REQ_ID_64        (1u << 9)
-#define STALE_US             1000000 /* see se_cq_room() */
-#define OVERLOOKED_US        1000    /* from arming to looking for what was there before */
+#define STALE_ROUNDS         50   /* of timers, a second: see se_cq_room() */
+#define OVERLOOKED_US        1000 /* from arming to looking for what was there before */
 
 static struct se_list with_channel = SE_LIST_INIT(with_channel);
+
+/* The clock of stale(): goes while that is asked, and not while a reader may wait for a core. */
+static struct {
+	bool asked;
+	uint32_t rounds;
+} reading;
 
 static int attr_check(const struct se_cq_attr *a)
 {
@@ -144,21 +151,23 @@ void se_cq_detach(struct se_cq *cq, uint32_t depth, bool unsolicited)
 /* Has the consumer index @cons been the same for so long that it says nothing? */
 static bool stale(struct se_cq *cq, uint16_t cons)
 {
-	uint64_t now = se_now_us();
-
-	if (!cq->stuck_us || cq->stuck_at != cons) {
-		cq->stuck_us = now;
+	reading.asked = true;
+	if (!cq->stuck || cq->stuck_at != cons) {
+		cq->stuck = true;
 		cq->stuck_at = cons;
+		cq->stuck_since = reading.rounds;
 	}
-	return now - cq->stuck_us >= STALE_US;
+	return reading.rounds - cq->stuck_since >= STALE_ROUNDS;
 }
 
 bool se_cq_room(struct se_cq *cq)
 {
 	uint16_t cons = SE_CQ_DB_CONS(doorbell(cq));
 
-	if ((uint16_t)(cq->prod - cons) < cq->depth)
+	if ((uint16_t)(cq->prod - cons) < cq->depth) {
+		cq->stuck &= cq->stuck_at == cons;
 		return true;
+	}
 	if (cq->posts <= cq->depth)
 		return true;
 	overflow(cq);
@@ -262,6 +271,9 @@ void se_cq_timers(void)
 {
 	struct se_list *n, *nx;
 
+	if (reading.asked)
+		reading.rounds += se_program_ran();
+	reading.asked = false;
 	se_list_each (n, nx, &with_channel) {
 		struct se_cq *cq = se_container(n, struct se_cq, with_channel);
 		uint32_t db = doorbell(cq);

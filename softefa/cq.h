@@ -29,8 +29,9 @@ struct se_cq {
 	uint8_t phase;          /* to write it with */
 	uint16_t prod;          /* entries written, against the consumer index of the doorbell */
 	uint64_t posts;         /* requests and receives that can be unread at once */
-	uint16_t stuck_at;      /* consumer index since stuck_us */
-	uint64_t stuck_us;      /* found full since then; 0: was not */
+	bool stuck;             /* found full, and nothing heard since */
+	uint16_t stuck_at;      /* the consumer index then */
+	uint32_t stuck_since;   /* when, on the clock of stale() */
 	struct se_list waiting; /* struct se_tx whose completion finds no room */
 	/* events */
 	struct se_list with_channel; /* node */
@@ -61,7 +62,8 @@ void se_cq_forget(struct se_cq *cq);
  * Is an entry free? What the application has read is known by the doorbell, which lags: libefa's
  * end_poll does not write it when the poll before it found nothing more. So a ring that is full
  * by its doorbell is waited for, and written to nevertheless when all that can be unread has room
- * in it, or when nothing was heard for a second. The device itself would overrun it at once.
+ * in it, or when nothing was heard for a second in which the program could run. The device itself
+ * would overrun it at once.
  */
 bool se_cq_room(struct se_cq *cq);
 /* A queue of @depth completes to @cq from now on, or no more. */
@@ -71,7 +73,7 @@ void se_cq_detach(struct se_cq *cq, uint32_t depth, bool unsolicited);
 void se_cq_push(struct se_cq *cq, const struct se_cqe *cqe);
 /* Look for changed doorbells of CQs with a channel. Returns how many changed. */
 unsigned se_cq_poll_doorbells(uint64_t now_us);
-/* Send events that found no room in their channel; every few milliseconds. */
+/* Send events that found no room in their channel, and see for how long readers are silent. */
 void se_cq_timers(void);
 void se_cq_forget_all(void);
 

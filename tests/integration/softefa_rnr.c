@@ -3,7 +3,11 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 
 #include "../lib/duo.h"
 #include "../lib/kids.h"
@@ -278,6 +282,66 @@ Test(softefa_rnr, full_completion_queues_lose_nothing)
 	cr_assert(node_quiet(&d.a.scq, 10));
 	cr_assert(node_quiet(&d.b.rcq, 10));
 	duo_fini(&d);
+}
+
+enum { FLOOD = 24, FLOODED = 8 };
+
+static void *never_held_up(void *arg)
+{
+	for (;;)
+		kids_nap_us(500);
+	return arg;
+}
+
+/* Two full queues, which are read when that may go on. */
+static void flood(void *arg)
+{
+	atomic_uint *step = arg;
+	pthread_t other;
+	struct duo d;
+
+	MUST_0(-pthread_create(&other, NULL, never_held_up, NULL));
+	duo_init(&d, &(struct node_attr){.cq = FLOODED});
+	for (uint16_t i = 0; i < FLOOD; i++) {
+		struct raw_wr wr = node_wr(&d.a, RAW_SEND, &d.to_b, d.ahn, 0, 8, 0);
+
+		node_recv(&d.b, i, 0, 8);
+		node_post(&d.a, &wr);
+	}
+	atomic_store(step, 1);
+	kids_await(step, 2);
+	for (unsigned i = 0; i < FLOOD; i++) {
+		node_wait_status(&d.b.rcq, 0);
+		node_wait_status(&d.a.scq, 0);
+	}
+	duo_fini(&d);
+}
+
+/*
+ * A thread that waits for a core on a busy machine is silent, too. Here a tracer stops it, while
+ * another and the device go on.
+ */
+Test(softefa_rnr, reader_that_is_kept_from_running_loses_nothing)
+{
+	atomic_uint *step;
+	int status;
+	pid_t kid;
+
+	node_settings(NULL);
+	step = kids_share(sizeof(*step));
+	kid = kids_start(flood, step);
+	kids_await(step, 1);
+	if (ptrace(PTRACE_SEIZE, kid, NULL, NULL)) {
+		atomic_store(step, 2);
+		kids_join(kid);
+		cr_skip("this machine forbids ptrace()");
+	}
+	cr_assert(zero(long, ptrace(PTRACE_INTERRUPT, kid, NULL, NULL)));
+	cr_assert(eq(int, waitpid(kid, &status, 0), kid));
+	kids_nap_us(2500000);
+	atomic_store(step, 2);
+	cr_assert(zero(long, ptrace(PTRACE_DETACH, kid, NULL, NULL)));
+	kids_join(kid);
 }
 
 /*
