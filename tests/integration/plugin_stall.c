@@ -4,16 +4,13 @@
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../lib/deny.h"
 #include "../lib/faults.h"
 #include "../lib/link.h"
 #include "../lib/need.h"
@@ -62,25 +59,11 @@ Test(stall, receive_that_nobody_sends_to_is_warned_of_once)
 	nobody_sends();
 }
 
-/* As some containers do: then threads hold a mutex, and none of them is the owner. */
-static void deny_membarrier(void)
-{
-	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog prog = {sizeof(filter) / sizeof(filter[0]), filter};
-
-	need(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no_new_privs");
-	need(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) == 0, "seccomp");
-	need(syscall(SYS_membarrier, 0, 0, 0) == -1 && errno == ENOSYS, "membarrier is there");
-}
-
+/* As in some containers: then threads hold a mutex, and none of them is the owner. */
 Test(stall, receive_is_warned_of_without_membarrier_too)
 {
-	deny_membarrier();
+	deny_call(SYS_membarrier, ENOSYS);
+	need(syscall(SYS_membarrier, 0, 0, 0) == -1 && errno == ENOSYS, "membarrier is there");
 	nobody_sends();
 }
 
@@ -143,18 +126,6 @@ Test(stall, nothing_is_said_when_that_is_not_wanted)
 
 /* ---- a peer that goes away, and posted nothing ---- */
 
-static void connect_only(struct twin *t, void *arg)
-{
-	struct plug p;
-	struct link l;
-
-	(void)arg;
-	plug_open(&p, 0);
-	link_open_twin(&l, &p, t);
-	twin_meet(t);
-	twin_meet(t);
-}
-
 struct widow {
 	struct twin t;
 	struct plug p;
@@ -165,7 +136,7 @@ struct widow {
 
 static void widow_open(struct widow *w)
 {
-	twin_start(&w->t, connect_only, NULL);
+	twin_start(&w->t, link_idle_twin, NULL);
 	plug_open(&w->p, 0);
 	link_open_twin(&w->l, &w->p, &w->t);
 	link_open(&w->own, &w->p, 0, 0);

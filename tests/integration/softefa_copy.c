@@ -7,18 +7,14 @@
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
 #include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
+#include "../lib/deny.h"
 #include "../lib/duo.h"
 #include "../lib/kids.h"
 
@@ -103,24 +99,11 @@ ParameterizedTest(struct lost *l, softefa_copy, lost_memory_never_reaches_the_pr
 
 /* ---- the kernel is not asked ---- */
 
-/*
- * From now on, and for all threads, process_vm_readv() and its twin are forbidden: commands need
- * them, so that nothing can be destroyed any more.
- */
+/* Commands need these calls: from now on nothing can be destroyed any more. */
 static void forbid_copies(void)
 {
-	struct sock_filter f[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	const struct sock_fprog prog = {sizeof(f) / sizeof(f[0]), f};
-
-	MUST_0(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
-	MUST_0((int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
-			    &prog));
+	deny_call(SYS_process_vm_readv, EPERM);
+	deny_call(SYS_process_vm_writev, EPERM);
 }
 
 struct pair {

@@ -4,38 +4,18 @@
 #include <criterion/new/assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../lib/deny.h"
 #include "../lib/kids.h"
 #include "../lib/node.h"
 
 TestSuite(softefa_denied, .timeout = 60);
 
 enum { LEN = 4096, SENDS = 5 };
-
-/* From now on process_vm_readv() is EPERM, as it is in containers; @own: even of oneself. */
-static void forbid(bool own)
-{
-	struct sock_filter f[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 3),
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, own ? 0 : (uint32_t)getpid(), 1, 0),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog prog = {sizeof(f) / sizeof(f[0]), f};
-
-	MUST(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "no new privileges");
-	MUST(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) == 0, "seccomp");
-}
 
 /* What the adapter says goes to a file. */
 static void log_to(const char *path)
@@ -75,7 +55,7 @@ static void receiver(void *arg)
 	struct node n;
 
 	log_to(m->log);
-	forbid(false);
+	deny_call_to_others(SYS_process_vm_readv, EPERM);
 	node_init(&n, &(struct node_attr){0});
 	for (unsigned i = 0; i < SENDS; i++)
 		node_recv(&n, 0, 0, LEN);
@@ -125,7 +105,7 @@ static void nobody(void *arg)
 	int rc;
 
 	log_to(m->log);
-	forbid(true);
+	deny_call(SYS_process_vm_readv, EPERM);
 	rc = raw_open(&d, &raw_libc, 0);
 	MUST(rc == -EPERM, "%s", strerror(-rc));
 }
