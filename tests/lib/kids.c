@@ -2,10 +2,8 @@
 /* Children of a test. */
 #include "kids.h"
 
-#include <criterion/criterion.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -13,26 +11,10 @@
 #include <time.h>
 #include <unistd.h>
 
-static bool is_kid;
-
-void kids_fail(const char *file, int line, const char *what, const char *fmt, ...)
-{
-	char text[256];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	if (!is_kid)
-		cr_assert_fail("%s:%d: %s: %s", file, line, what, text);
-	fprintf(stderr, "%s:%d: in a child: %s: %s\n", file, line, what, text);
-	_exit(99);
-}
-
 void kids_zero(const char *file, int line, const char *what, int rc)
 {
 	if (rc)
-		kids_fail(file, line, what, "%s", strerror(-rc));
+		need_failed(file, line, what, "%s", strerror(-rc));
 }
 
 void *kids_share(size_t len)
@@ -82,7 +64,7 @@ pid_t kids_start(void (*fn)(void *arg), void *arg)
 	MUST(pid >= 0, "fork");
 	if (pid)
 		return pid;
-	is_kid = true;
+	need_forked();
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves nobody behind */
 	fn(arg);
 	exit(0);

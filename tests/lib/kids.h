@@ -12,19 +12,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "need.h"
+
 enum { KIDS_WAIT_MS = 20000 }; /* for anything; far more than any of it takes */
 
-/* In a test a failed assertion; in a child of it a line on stderr and the end. */
-#define MUST(cond, ...) \
-	do { \
-		if (!(cond)) \
-			kids_fail(__FILE__, __LINE__, #cond, __VA_ARGS__); \
-	} while (0)
+#define MUST(cond, ...) need(cond, __VA_ARGS__)
 /* The call returns 0, or else -errno. */
-#define MUST_0(call) kids_zero(__FILE__, __LINE__, #call, (call))
+#define MUST_0(call)    kids_zero(__FILE__, __LINE__, #call, (call))
 
-_Noreturn void kids_fail(const char *file, int line, const char *what, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
 void kids_zero(const char *file, int line, const char *what, int rc);
 
 /* Zeroed memory that children share. */

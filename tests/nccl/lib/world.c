@@ -30,14 +30,14 @@ static int logs[WORLD_RANKS];
 void world_nccl(const char *file, int line, const char *what, ncclResult_t rc)
 {
 	if (rc != ncclSuccess)
-		kids_fail(file, line, what, "%s; %s", ncclGetErrorString(rc),
-			  ncclGetLastError(NULL));
+		need_failed(file, line, what, "%s; %s", ncclGetErrorString(rc),
+			    ncclGetLastError(NULL));
 }
 
 void world_cuda(const char *file, int line, const char *what, cudaError_t rc)
 {
 	if (rc != cudaSuccess)
-		kids_fail(file, line, what, "%s", cudaGetErrorString(rc));
+		need_failed(file, line, what, "%s", cudaGetErrorString(rc));
 }
 
 /* ---- environment ---- */
