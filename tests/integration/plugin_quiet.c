@@ -601,19 +601,6 @@ static struct kill {
 	bool gpu;
 } kills[] = {{false}, {true}};
 
-static void lone_end(struct twin *t, void *arg)
-{
-	struct plug p;
-	struct link l;
-
-	(void)arg;
-	plug_open(&p, 0);
-	link_open_twin(&l, &p, t);
-	twin_meet(t);
-	for (;;)
-		nap_ms(100);
-}
-
 ParameterizedTestParameters(quiet, receive_from_a_process_that_was_killed_fails)
 {
 	return cr_make_param_array(struct kill, kills, sizeof(kills) / sizeof(kills[0]));
@@ -630,7 +617,7 @@ ParameterizedTest(struct kill *k, quiet, receive_from_a_process_that_was_killed_
 		fake_cuda_load();
 	else
 		without_eager();
-	twin_start(&t, lone_end, NULL);
+	twin_start(&t, link_idle_twin, NULL);
 	plug_open(&p.plug, 0);
 	link_open_twin(&p.l, &p.plug, &t);
 	mem_get(&p.to, &p.plug, p.l.recv, SIZE, 0);

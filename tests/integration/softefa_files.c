@@ -230,15 +230,6 @@ Test(softefa_files, range_for_exec_closes_nothing_now)
 
 /* ---- fork ---- */
 
-static unsigned open_files(void)
-{
-	unsigned n = 0;
-
-	for (int fd = 0; fd < 1 << 16; fd++)
-		n += fcntl(fd, F_GETFD) >= 0;
-	return n;
-}
-
 struct counts {
 	struct ear e;
 	unsigned files;

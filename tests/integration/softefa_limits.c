@@ -25,17 +25,6 @@ static void files(rlim_t most)
 	MUST(setrlimit(RLIMIT_NOFILE, &l) == 0, "%d files", (int)most);
 }
 
-static unsigned open_files(void)
-{
-	struct rlimit l;
-	unsigned n = 0;
-
-	MUST(getrlimit(RLIMIT_NOFILE, &l) == 0, "limit");
-	for (int fd = 0; (rlim_t)fd < l.rlim_cur; fd++)
-		n += fcntl(fd, F_GETFD) >= 0;
-	return n;
-}
-
 static void to_itself(struct node *n, uint32_t seed)
 {
 	struct node_addr self = node_addr(n);

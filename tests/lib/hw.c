@@ -550,6 +550,24 @@ struct hw_wr hw_pair_wr(const struct hw_pair *p, enum hw_op op, uint64_t off, ui
 	return hw_wr(&p->a, op, &p->to_b, p->ah_b, off, len, roff);
 }
 
+void hw_pair_send_waiting(struct hw_pair *p, unsigned n, uint32_t len)
+{
+	struct hw_wr wr = hw_pair_wr(p, HW_OP_SEND, 0, len, 0);
+
+	for (wr.wr_id = 0; wr.wr_id < n; wr.wr_id++)
+		hw_post(&p->a, &wr);
+}
+
+void hw_pair_waiting_fail(struct hw_pair *p, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		unsigned status = hw_wait(&p->a.scq).status;
+
+		MUST(status == HW_BAD_QPN || status == HW_ABORTED, "status %u", status);
+	}
+	MUST(hw_quiet(&p->a.scq), "more than was posted");
+}
+
 void hw_pair_works(struct hw_pair *p)
 {
 	struct hw_wr wr = hw_pair_wr(p, HW_OP_SEND, 0, 8, 0);

@@ -239,6 +239,10 @@ void hw_pair_fini(struct hw_pair *p);
 /* From A to B, as hw_wr(). */
 struct hw_wr hw_pair_wr(const struct hw_pair *p, enum hw_op op, uint64_t off, uint32_t len,
 			uint64_t roff);
+/* A posts @n sends of @len bytes, wr_id 0 and on; they wait while B has no receive. */
+void hw_pair_send_waiting(struct hw_pair *p, unsigned n, uint32_t len);
+/* All of them fail, now that B receives no more. Guess: with 8 if they had begun to arrive. */
+void hw_pair_waiting_fail(struct hw_pair *p, unsigned n);
 /* A message goes from A to B: whatever failed before, this works. */
 void hw_pair_works(struct hw_pair *p);
 

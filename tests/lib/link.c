@@ -51,6 +51,18 @@ void link_close(struct link *l)
 	memset(l, 0, sizeof(*l));
 }
 
+void link_idle_twin(struct twin *t, void *arg)
+{
+	struct plug p;
+	struct link l;
+
+	(void)arg;
+	plug_open(&p, 0);
+	link_open_twin(&l, &p, t);
+	twin_meet(t);
+	twin_meet(t);
+}
+
 static size_t mapped(const struct mem *m)
 {
 	return (size_t)(m->at - m->map) + m->size + MARGIN;

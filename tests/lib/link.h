@@ -18,6 +18,8 @@ void link_open_to(struct link *l, struct plug *p, int dev, void *handle, void *l
 /* To another process, which calls it too: l->send leads there, l->recv comes from there. */
 void link_open_twin(struct link *l, struct plug *p, struct twin *t);
 void link_close(struct link *l);
+/* What a twin runs: connect, meet, and do nothing until it is met again or killed. */
+void link_idle_twin(struct twin *t, void *arg);
 
 enum { MARGIN = 4096 }; /* bytes on either side of a buffer, which must stay MARK */
 #define MARK 0xa5

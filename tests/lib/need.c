@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -74,5 +75,14 @@ int entries(const char *path)
 	while (readdir(dir))
 		n++;
 	closedir(dir);
+	return n;
+}
+
+unsigned open_files(void)
+{
+	unsigned n = 0;
+
+	for (int fd = 0; fd < 1 << 16; fd++)
+		n += fcntl(fd, F_GETFD) >= 0;
 	return n;
 }

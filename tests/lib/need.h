@@ -21,6 +21,8 @@ bool need_is_forked(void);
 
 /* How many entries the folder @path has, . and .. among them. */
 int entries(const char *path);
+/* How many files this process has open, found without opening one. */
+unsigned open_files(void);
 
 /* Monotonic, for waits that must end. */
 int64_t now_ms(void);
