@@ -15,8 +15,8 @@
 #include "real.h"
 
 #define THREADS      256
-#define THREAD_CLOCK 6 /* clock_getres(2): of the time that a thread had a core; its id is above \
-			*/
+/* clock_getres(2): of the time that a thread had a core; its id is above. */
+#define THREAD_CLOCK 6
 
 /* What threads had used of a core when they were last seen to want one, by the low bits of ids. */
 static struct {
