@@ -15,7 +15,8 @@ struct srd_cqe_kind {
 
 static_assert(offsetof(struct srd_wc, flags) == offsetof(struct srd_wc, opcode) + 4, "a pair");
 
-enum { CQE_KINDS = 64, CQE_KIND_SHIFT = 2 }; /* what of the flags of an entry is above that */
+/* The kind of an entry: its flags without the lowest two bits. */
+enum { CQE_KINDS = 64, CQE_KIND_SHIFT = 2 };
 extern const struct srd_cqe_kind srd_cqe_kind[CQE_KINDS];
 
 /* @flags: of the entry. */

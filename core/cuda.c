@@ -122,7 +122,7 @@ static int attribute(int *value, int which, int device)
 {
 	int error = cu.cuDeviceGetAttribute(value, which, device);
 
-	/* A driver too old to know it has not got it. */
+	/* A driver too old to know the attribute does not have the feature. */
 	if (error == CU_INVALID_VALUE)
 		*value = 0;
 	else if (error)
@@ -189,9 +189,9 @@ int srd_cuda_query_device(int device, struct srd_cuda_attr *attr)
 /* ---- export ---- */
 
 /*
- * Why the driver did not like the range: does it leave its allocation? Else said at @level. A
- * driver without dma-bufs did not look at it, and memory may be mapped in pieces, which count as
- * allocations.
+ * Say why the driver refused the range: that it leaves its allocation; or else, at @level, what the
+ * driver says. A driver without dma-bufs did not look at the range; and memory may be mapped in
+ * pieces, which count as allocations.
  */
 static int refused(uint64_t ptr, size_t len, int error, enum srd_log_level level)
 {
@@ -253,7 +253,7 @@ static int register_export(struct srd_mr *mr, struct srd_pd *pd, uint64_t ptr, s
 	uint64_t offset;
 	int fd, rc;
 
-	/* There is another way yet: no warning. */
+	/* No warning: there is another way to try. */
 	rc = export(ptr, len, &fd, &offset, SRD_LOG_INFO);
 	if (rc)
 		return rc;

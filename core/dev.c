@@ -174,7 +174,7 @@ static int query_attr(struct ibv_context *ctx, struct srd_dev_attr *attr)
 	return 0;
 }
 
-/* After a @node that it may not open libibverbs looks for others, and reports how that ended. */
+/* If it may not open @node libibverbs looks for another one, and errno says how that ended. */
 static int open_listed(struct ibv_device *dev, const char *node, struct ibv_context **out)
 {
 	int err;

@@ -141,9 +141,9 @@ void srd_qp_direct_fini(struct srd_qp *qp, uint32_t qpn);
 
 int srd_direct_post(struct srd_qp *qp, const struct srd_wr *wr, int n);
 int srd_direct_post_recv(struct srd_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
-/* There is an entry. */
+/* As srd_cq_poll(), which has seen that there is an entry. */
 int srd_direct_poll(struct srd_cq *cq, struct srd_wc *wc, int n);
-/* The next; with no SRD_CQ_*, and with those of @cq. */
+/* Take the next entry, which is there: of a CQ without any SRD_CQ_*, and of one with some. */
 bool srd_direct_take(struct srd_cq *cq, struct srd_wc *wc);
 bool srd_direct_take_fields(struct srd_cq *cq, struct srd_wc *wc);
 

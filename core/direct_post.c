@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "post.h"
+
 #define unlikely(x)   __builtin_expect(!!(x), 0)
 #define ALWAYS_INLINE __attribute__((always_inline))
 
@@ -25,35 +27,25 @@ static void ring_doorbell(uint32_t *doorbell, uint16_t count)
 	__atomic_store_n(doorbell, count, __ATOMIC_RELEASE);
 }
 
-static bool is_rdma(const struct srd_wr *wr)
-{
-	return wr->op != IBV_WR_SEND && wr->op != IBV_WR_SEND_WITH_IMM;
-}
-
 /* ---- checks ---- */
 
 static __attribute__((noinline)) int check_data(const struct srd_qp *qp, const struct srd_wr *wr)
 {
 	uint64_t total = 0;
 
-	if (wr->nsge > (is_rdma(wr) ? 1 : qp->max_send_sge))
+	if (wr->nsge > (srd_wr_is_rdma(wr) ? 1 : qp->max_send_sge))
 		return -EINVAL;
 	if (!wr->inl)
 		return 0;
 	for (int i = 0; i < wr->nsge; i++)
 		total += wr->sge[i].length;
-	return is_rdma(wr) || total > qp->max_inline ? -EINVAL : 0;
-}
-
-static inline bool may(const struct srd_qp *qp, const struct srd_wr *wr)
-{
-	return qp->ops >> (wr->op & 63) & 1;
+	return srd_wr_is_rdma(wr) || total > qp->max_inline ? -EINVAL : 0;
 }
 
 /* All that may be wrong is found before anything is written. */
 static inline int check(const struct srd_qp *qp, const struct srd_wr *wr)
 {
-	if (unlikely(!may(qp, wr)))
+	if (unlikely(!srd_wr_allowed(qp, wr)))
 		return -EOPNOTSUPP;
 	return unlikely(wr->nsge != 1 || wr->inl) ? check_data(qp, wr) : 0;
 }
@@ -80,7 +72,7 @@ static inline uint64_t pair(uint32_t lo, uint32_t hi)
 	return lo | (uint64_t)hi << 32;
 }
 
-/* What of the body a request of 128 bytes has more than one of 64. */
+/* The part of the body that only a request of 128 bytes has. */
 static __attribute__((noinline)) void clear_rest(volatile uint64_t *body)
 {
 	for (size_t i = WQE_INLINE_BYTES / 8; i < WQE_INLINE_BYTES_128 / 8; i++)
@@ -207,14 +199,14 @@ static __attribute__((noinline)) int post_batch(struct srd_qp *qp, const struct 
 	return 0;
 }
 
-/* One of one SGE is what is posted most often: it does without loops, and saves fewer registers. */
+/* A single request of one SGE is the usual: it needs no loop, and saves fewer registers. */
 int srd_direct_post(struct srd_qp *qp, const struct srd_wr *wr, int n)
 {
 	struct srd_qp_direct *r = qp->direct;
 
 	if (unlikely(n != 1 || wr->nsge != 1 || wr->inl || r->sq_entry != 64))
 		return post_batch(qp, wr, n);
-	if (unlikely(!may(qp, wr)))
+	if (unlikely(!srd_wr_allowed(qp, wr)))
 		return -EOPNOTSUPP;
 	if (unlikely(!r->sq_left || !r->send_cq->nfree))
 		return r->sends ? -EAGAIN : -EINVAL;

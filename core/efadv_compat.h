@@ -34,8 +34,8 @@ struct srd_dv_ah_attr {
 };
 
 /*
- * All that release 65 knows, though we use wc_flags only: 59.0 and 60.0 take a shorter one for
- * longer than their own, and look for zeroes far behind it.
+ * All that release 65 knows, though we use wc_flags only: 59.0 and 60.0 mistake a shorter one for
+ * one longer than their own, and want zeroes far behind its end.
  */
 struct srd_dv_cq_attr {
 	uint64_t comp_mask;

@@ -65,7 +65,7 @@
 
 #define SRD_SYM_POINTER(name, needed, result, args) result(*name) args;
 
-/* Written once by srd_libs_load(), before any object exists; NULL: this release has it not. */
+/* Written once by srd_libs_load(), before any object exists; NULL: this release lacks it. */
 extern struct srd_ibv {
 	SRD_IBV_SYMS(SRD_SYM_POINTER)
 } srd_ibv;

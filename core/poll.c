@@ -78,7 +78,7 @@ static inline void advance(struct srd_cq *cq, size_t bytes)
 	}
 }
 
-/* What libefa has taken. @sight: the ring is seen, and of entries that we know. */
+/* Read what libefa has taken. @sight: out of the ring, which is seen and has entries we know. */
 static inline __attribute__((always_inline)) void read_wc(struct srd_cq *cq, struct srd_wc *wc,
 							  bool sight)
 {
@@ -167,7 +167,7 @@ static int poll_by_calls(struct srd_cq *cq, struct srd_wc *wc, int n)
 	return take_many(cq, wc, n, false);
 }
 
-/* Where a session may hold one completion only. */
+/* Where ibv_next_poll() must not be called: srd_dv_next_poll_is_safe(). */
 static int poll_one_by_one(struct srd_cq *cq, struct srd_wc *wc, int n)
 {
 	int got = 0;
@@ -244,7 +244,7 @@ void srd_poll_choose(struct srd_cq *cq)
 		cq->poll = poll_by_calls;
 }
 
-/* libefa tells by itself. */
+/* libefa tells the device by itself. */
 void srd_cq_tell(struct srd_cq *cq)
 {
 	if (cq->direct)

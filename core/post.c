@@ -6,24 +6,13 @@
  * a caller that keeps a window does that already, cheaper; libefa's complaint about a full queue
  * goes nowhere unless VERBS_LOG_LEVEL is set.
  */
-#include "direct.h"
+#include "post.h"
 
-#include <assert.h>
 #include <endian.h>
 
+#include "direct.h"
+
 #define unlikely(x) __builtin_expect(!!(x), 0)
-
-/* So that qp->ops, shifted by an opcode, says whether the QP has it. */
-static_assert(IBV_QP_EX_WITH_RDMA_WRITE == 1 << IBV_WR_RDMA_WRITE, "bit");
-static_assert(IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM == 1 << IBV_WR_RDMA_WRITE_WITH_IMM, "bit");
-static_assert(IBV_QP_EX_WITH_SEND == 1 << IBV_WR_SEND, "bit");
-static_assert(IBV_QP_EX_WITH_SEND_WITH_IMM == 1 << IBV_WR_SEND_WITH_IMM, "bit");
-static_assert(IBV_QP_EX_WITH_RDMA_READ == 1 << IBV_WR_RDMA_READ, "bit");
-
-static bool is_rdma(enum ibv_wr_opcode op)
-{
-	return op != IBV_WR_SEND && op != IBV_WR_SEND_WITH_IMM;
-}
 
 static int set_inline(const struct srd_qp *qp, const struct srd_wr *wr)
 {
@@ -36,16 +25,16 @@ static int set_inline(const struct srd_qp *qp, const struct srd_wr *wr)
 		total += wr->sge[i].length;
 	}
 	/* An older libefa would write inline data of an RDMA over its remote address. */
-	if (is_rdma(wr->op) || total > qp->max_inline)
+	if (srd_wr_is_rdma(wr) || total > qp->max_inline)
 		return -EINVAL;
 	ibv_wr_set_inline_data_list(qp->ex, wr->nsge, bufs);
 	return 0;
 }
 
-/* All that is not one SGE. */
+/* The data of a request that is not the usual one. */
 static int set_data(const struct srd_qp *qp, const struct srd_wr *wr)
 {
-	unsigned max = is_rdma(wr->op) ? 1 : qp->max_send_sge;
+	unsigned max = srd_wr_is_rdma(wr) ? 1 : qp->max_send_sge;
 
 	if (wr->nsge > sizeof(wr->sge) / sizeof(wr->sge[0]))
 		return -EINVAL;
@@ -72,11 +61,6 @@ static inline void set_op(struct ibv_qp_ex *ex, const struct srd_wr *wr)
 	} else {
 		ibv_wr_rdma_read(ex, wr->rkey, wr->raddr);
 	}
-}
-
-static inline bool has_op(const struct srd_qp *qp, const struct srd_wr *wr)
-{
-	return qp->ops >> (wr->op & 63) & 1;
 }
 
 /* The usual request: one SGE. */
@@ -107,7 +91,7 @@ static __attribute__((noinline)) int add_unusual(const struct srd_qp *qp, const 
 
 static inline int add(const struct srd_qp *qp, struct ibv_qp_ex *ex, const struct srd_wr *wr)
 {
-	if (unlikely(!has_op(qp, wr)))
+	if (unlikely(!srd_wr_allowed(qp, wr)))
 		return -EOPNOTSUPP;
 	if (unlikely(!is_usual(wr)))
 		return add_unusual(qp, wr);
@@ -159,11 +143,11 @@ static int post_one(struct ibv_qp_ex *ex, const struct srd_wr *wr)
 	return complete(ex);
 }
 
-/* Apart, as the batch is: what saves no registers for others is shorter. */
+/* Not inlined, as the batch is not: srd_post() of a direct QP saves no registers for it. */
 static __attribute__((noinline)) int post_by_calls(struct srd_qp *qp, const struct srd_wr *wr,
 						   int n)
 {
-	if (n == 1 && has_op(qp, wr) && is_usual(wr))
+	if (n == 1 && srd_wr_allowed(qp, wr) && is_usual(wr))
 		return post_one(qp->ex, wr);
 	return post_batch(qp, wr, n);
 }
