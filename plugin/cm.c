@@ -9,6 +9,7 @@
 #include <sys/random.h>
 
 #include "conn.h"
+#include "event.h"
 #include "failover.h"
 #include "log.h"
 #include "param.h"
@@ -163,13 +164,19 @@ int net_cm_meet(struct net_cm *cm, struct net_way *way, const struct srd_ep *ep,
 {
 	const struct srd_ep eps[NET_PORTS] = {*ep,
 					      {.gid = *spare, .qpn = spare_qpn, .qkey = ep->qkey}};
+	uint8_t broken = net_event_broken(cm->dev);
 	int n = spare_qpn ? cm->nports : 1, rc = 0;
 
+	/* Those make no address handle any more. */
 	*way = (struct net_way){.n = 0};
-	while (way->n < n && !rc) {
+	while (n && broken & 1u << (n - 1))
+		n--;
+	while (way->at < n && broken & 1u << way->at)
+		way->at++;
+	if (!n)
+		rc = -EIO;
+	for (way->n = way->at; way->n < n && !rc; way->n += rc == 0)
 		rc = srd_peer_init(&way->to[way->n], &cm->port[way->n].nic->pd, &eps[way->n]);
-		way->n += rc == 0;
-	}
 	while (way->at + 1 < way->n && cm->port[way->at].out)
 		way->at++;
 	if (rc)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "conn.h"
+#include "event.h"
 #include "log.h"
 #include "order.h"
 
@@ -205,10 +206,16 @@ static int accept_take(struct net_listen *l)
 	l->req = w->req;
 	free(w);
 	rc = make_recv(l);
-	if (rc)
-		net_refuse(l->cm, &l->req, rc);
-	else
+	if (!rc) {
 		l->state = ANSWER_SEND;
+		return 0;
+	}
+	if (net_event_broken(l->cm->dev))
+		net_warn("NET/EFA: %s: a connection is refused: an EFA has broken since this "
+			 "listen began. A new one serves by those that are left",
+			 l->cm->dev->name);
+	net_refuse(l->cm, &l->req, rc);
+	net_refusals_sweep(l->cm, false); /* nobody may call again */
 	return rc;
 }
 

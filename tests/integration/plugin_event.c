@@ -3,6 +3,8 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <criterion/parameterized.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,6 +221,94 @@ ParameterizedTest(struct protocol *c, event, what_is_new_goes_by_the_devices_tha
 	cr_assert(eq(llong, requests() - before, 0));
 	cr_assert(eq(int, plug_warned(), 1));
 	need(plug_said("_1 is left out of"), "%s", plug_warning());
+}
+
+/* ---- a listen from before ---- */
+
+/* Both ends of a connection, whose outcome is not known; @own: one thread has both. */
+struct attempt {
+	struct plug *plug;
+	void *listen, *send, *recv;
+	enum nccl_net_result connected, accepted;
+	atomic_bool over;
+};
+
+static void accept_once(struct attempt *t)
+{
+	struct nccl_net_device_handle *dev = NULL;
+
+	if (!t->recv && !t->accepted)
+		t->accepted = t->plug->net.accept(&t->plug->net, t->listen, &t->recv, &dev);
+}
+
+static void *accept_on(void *arg)
+{
+	struct attempt *t = arg;
+
+	for (; !t->over; nap_ms(1))
+		accept_once(t);
+	return NULL;
+}
+
+static void attempt(struct attempt *t, uint8_t *handle, bool own)
+{
+	struct host_net *net = &t->plug->net;
+	struct nccl_net_device_handle *dev = NULL;
+	int64_t end = now_ms() + PLUG_WAIT_MS;
+	pthread_t other;
+
+	if (!own)
+		need(pthread_create(&other, NULL, accept_on, t) == 0, "no thread");
+	for (; !t->send && !t->connected && now_ms() < end; nap_ms(1)) {
+		t->connected = net->connect(net, t->plug->ctx, 1, handle, &t->send, &dev);
+		if (own)
+			accept_once(t);
+	}
+	t->over = true;
+	if (!own)
+		pthread_join(other, NULL);
+}
+
+static struct late {
+	char rule[40];
+	bool own; /* the thread that accepts has comms of the device */
+	char here[24], there[24];
+} lates[] = {
+	/* The one that requests do not come by. */
+	{"event device_fatal dev=1 nth=1", true, "A new one serves", "refused by the peer"},
+	{"event device_fatal dev=1 nth=1", false, "A new one serves", "refused by the peer"},
+	{"event device_fatal dev=0 nth=2", true, "", "connect failed"},
+};
+
+ParameterizedTestParameters(event,
+			    listen_from_before_a_device_broke_is_an_error_and_a_new_one_serves)
+{
+	return cr_make_param_array(struct late, lates, sizeof(lates) / sizeof(lates[0]));
+}
+
+ParameterizedTest(struct late *w, event,
+		  listen_from_before_a_device_broke_is_an_error_and_a_new_one_serves)
+{
+	static struct scene s;
+	static struct link l;
+	struct attempt t = {.plug = &s.idle.plug};
+	uint8_t handle[NCCL_NET_HANDLE_BYTES];
+
+	plug_softefa("log=0");
+	open_with(&s, "2", "write");
+	t.listen = plug_listen(&s.idle.plug, 0, handle);
+	strike(&s, w->rule);
+	until_warned(&s);
+	plug_forget();
+	attempt(&t, handle, w->own);
+	cr_assert(eq(int, t.connected, NCCL_NET_REMOTE_ERROR));
+	cr_assert(eq(int, t.accepted != NCCL_NET_OK, w->here[0] != 0));
+	cr_assert(eq(ptr, t.recv, NULL));
+	need(plug_said(w->there), "%s", plug_warning());
+	need(!w->here[0] || plug_said(w->here), "%s", plug_warning());
+	plug_forget();
+	link_open(&l, &s.idle.plug, 1, 0);
+	message(&l, 1);
 }
 
 Test(event, device_that_is_back_is_a_rail_of_what_is_new)
