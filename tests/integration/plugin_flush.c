@@ -462,6 +462,86 @@ Test(flush, read_that_fails_is_an_error_of_its_comm_alone)
 	rig_close(&r);
 }
 
+/* A message over all rails of a comm that finds one dead: both ends are worked, as NCCL does. */
+static void go_on(struct link *l, struct mem *from, struct mem *to, uint32_t seed)
+{
+	struct plug *p = l->plug;
+	void *recv = plug_recv(p, l->recv, to->at, SIZE, 0, to->mh), *send;
+	int64_t end = now_ms() + PLUG_WAIT_MS;
+	unsigned rest = 0;
+
+	bytes_fill(from->at, SIZE, seed);
+	while (!(send = plug_isend(p, l->send, from->at, SIZE, 0, from->mh))) {
+		need(!plug_test(p, recv, NULL), "done before it was sent");
+		need(now_ms() < end, "the other comm does not go on");
+		relax(&rest);
+	}
+	cr_assert(eq(int, plug_wait(p, recv), SIZE));
+	cr_assert(eq(int, plug_wait(p, send), SIZE));
+	cr_assert(eq(long, bytes_differ(to->at, SIZE, seed), -1));
+}
+
+static struct death {
+	char protocol[8], rule[40], says[24];
+} deaths[] = {
+	{"write", "dead dev=1", "status 13"},
+	{"read", "dead dev=1", "status 13"},
+	{"write", "status 15 dev=1 op=read", "status 15"},
+	{"read", "status 15 dev=1 op=read", "status 15"},
+	{"write", "status 2 dev=1 op=read", "status 2"},
+	{"read", "status 2 dev=1 op=read", "status 2"},
+};
+
+ParameterizedTestParameters(flush, rail_that_dies_before_its_flush_is_an_error_of_the_comm)
+{
+	return cr_make_param_array(struct death, deaths, sizeof(deaths) / sizeof(deaths[0]));
+}
+
+/*
+ * No other NIC can make sure that what this one wrote is seen, so that it does not help that there
+ * are rails left. A comm without a flush there goes on by these. By messages, nothing is flushed.
+ */
+ParameterizedTest(struct death *d, flush, rail_that_dies_before_its_flush_is_an_error_of_the_comm)
+{
+	void *request, *next = NULL, *at, *mh;
+	size_t size = SMALL;
+	struct mem from, to;
+	struct link other;
+	struct rig r;
+	int tag = 0;
+
+	plug_softefa("timeout_ms=300");
+	setenv("NCCL_EFA_PROTOCOL", d->protocol, 1);
+	setenv("NCCL_EFA_RAILS", "4", 1);
+	setenv("NCCL_EFA_MIN_STRIPE", "65536", 1);
+	use_cuda(&r);
+	faults_init();
+	rig_open(&r, 0);
+	link_open(&other, &r.plug, 0, 0);
+	mem_get(&from, &r.plug, other.send, SIZE, 0);
+	arrive(&r, r.gpu, r.mh, SIZE, 1);
+	faults_put(d->rule);
+	mem_get(&to, &r.plug, other.recv, SIZE, 0); /* from this command on */
+	request = flush_gpu(&r, SIZE);
+	cr_assert(ne(ptr, request, NULL));
+	cr_assert(eq(int, plug_test_fails(&r.plug, request, PLUG_WAIT_MS), NCCL_NET_REMOTE_ERROR));
+	need(plug_said("a flush failed") && plug_said(d->says), "%s", plug_warning());
+	at = r.gpu;
+	mh = r.mh;
+	cr_assert(ne(
+		int,
+		r.plug.net.irecv(&r.plug.net, r.link.recv, 1, &at, &size, &tag, &mh, NULL, &next),
+		NCCL_NET_OK));
+	for (uint32_t i = 0; i < 3; i++)
+		go_on(&other, &from, &to, i);
+	plug_forget();
+	faults_put("");
+	mem_put(&from);
+	mem_put(&to);
+	link_close(&other);
+	rig_close(&r);
+}
+
 /* An abort: the buffer is gone when the read comes by. */
 Test(flush, comm_is_closed_with_a_flush_under_way)
 {
