@@ -151,8 +151,18 @@ const char *net_dev_data_path(const struct net_dev *dev)
 
 static void say_what_was_found(void)
 {
-	net_info("NET/EFA: %d devices, %s ... %s, %d EFA each, %u Gb/s, data by %s", ndevs,
-		 devs[0]->name, devs[ndevs - 1]->name, devs[0]->nrails, devs[0]->speed_mbps / 1000,
+	const struct net_dev *largest = devs[0];
+	bool one = ndevs == 1, alike = true;
+
+	for (int i = 1; i < ndevs; i++) {
+		alike &= devs[i]->nefas == devs[0]->nefas;
+		if (devs[i]->nefas > largest->nefas)
+			largest = devs[i];
+	}
+	net_info("NET/EFA: %d device%s of %s%d EFA%s, %s%s%s, %u Gb/s, data by %s", ndevs,
+		 one ? "" : "s", alike ? "" : "up to ", largest->nefas,
+		 largest->nefas == 1 ? "" : "s", devs[0]->name, one ? "" : " to ",
+		 one ? "" : devs[ndevs - 1]->name, largest->speed_mbps / 1000,
 		 net_dev_data_path(devs[0]));
 }
 

@@ -117,6 +117,33 @@ Test(config, libraries_in_use_are_named_with_their_files)
 	plug_close(&p);
 }
 
+struct found {
+	char rails[2], says[64];
+};
+
+ParameterizedTestParameters(config, devices_that_were_found_are_counted_in_one_line)
+{
+	static struct found found[] = {
+		{"1", "4 devices of 1 EFA, efa_0 to efa_3, "},
+		{"2", "2 devices of 2 EFAs, efa_0+1 to efa_2+1, "},
+		{"3", "2 devices of up to 3 EFAs, efa_0+2 to efa_3, "},
+		{"4", "1 device of 4 EFAs, efa_0+3, "},
+	};
+
+	return cr_make_param_array(struct found, found, sizeof(found) / sizeof(found[0]));
+}
+
+ParameterizedTest(struct found *f, config, devices_that_were_found_are_counted_in_one_line)
+{
+	struct plug p;
+
+	plug_softefa("devices=4");
+	setenv("NCCL_EFA_RAILS", f->rails, 1);
+	plug_open(&p, 0);
+	need(plug_said(f->says), "no \"%s\"", f->says);
+	plug_close(&p);
+}
+
 /* What changes the line of a device, and what is in it then. */
 struct effect {
 	char env[40], softefa[16];
