@@ -63,7 +63,8 @@ static int sys_fstat(int fd, struct stat *st)
 
 static int sys_access(const char *path, int mode)
 {
-	return (int)syscall(SYS_access, path, mode);
+	/* SYS_access is not on all architectures. */
+	return (int)syscall(SYS_faccessat, AT_FDCWD, path, mode);
 }
 
 static int sys_socket(int domain, int type, int protocol)
