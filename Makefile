@@ -65,8 +65,8 @@ $(O)/libnccl-net.so: $(O)/libnccl-net-efa.so
 	$(Q)ln -sf $(<F) $@
 $(O)/libsoftefa.so: $(softefa)
 	$(call link,-shared $(defs) -Wl$(comma)-z$(comma)nodelete)
-$(O)/softefa: $(patsubst %,$(O)/obj/softefa/%.o,launcher report settings parse profile rule sysfs gid \
-	fabric_file fabric_view numbers stats log)
+$(O)/softefa: $(patsubst %,$(O)/obj/softefa/%.o,launcher report settings parse profile rule sysfs hw_counters gid \
+	fabric_file fabric_view numbers stats log real)
 	$(call link)
 $(O)/softefa.1: docs/softefa.1.in scripts/manual.sh $(O)/softefa
 	@echo "  MAN   $@"

@@ -57,6 +57,13 @@ static bool receive_posted(const struct se_qp *qp)
 	return se_recv_posted(qp) && !out_of_sight(qp);
 }
 
+/* A datagram; its sender does not hear of it. */
+static void drop(struct se_rx *rx)
+{
+	se_stat_add(rx->msg.dst_dev % SE_MAX_DEV, SE_STAT_DROPS, 1);
+	se_rx_finish(rx, SE_OK);
+}
+
 /* Wait for a receive, as long as the sender's retries last. */
 static void park(struct se_rx *rx, uint64_t now_us)
 {
@@ -65,7 +72,7 @@ static void park(struct se_rx *rx, uint64_t now_us)
 	if (!rx->rnr_deadline_us)
 		se_stat_add(rx->qp->obj.ctx->dev, SE_STAT_RNR, 1);
 	if (rx->msg.flags & SE_MSG_UD) {
-		se_rx_finish(rx, SE_OK); /* dropped */
+		drop(rx);
 		return;
 	}
 	if (!rx->rnr_deadline_us)
@@ -276,6 +283,7 @@ static void do_read(struct se_rx *rx)
 		return;
 	}
 	rx->grant = (struct se_seg){.addr = here, .len = m->len, .key = m->rkey};
+	se_stat_add(rx->qp->obj.ctx->dev, SE_STAT_SERVED + SE_OP_READ, m->len);
 	se_rx_finish(rx, SE_OK);
 }
 
@@ -313,8 +321,12 @@ static void execute(struct se_rx *rx, uint64_t now_us)
 		se_rx_finish(rx, (enum se_status)SE_NOT_HERE);
 		return;
 	}
+	if (st < 0) {
+		drop(rx);
+		return;
+	}
 	if (st) {
-		se_rx_finish(rx, st < 0 ? SE_OK : (enum se_status)st);
+		se_rx_finish(rx, (enum se_status)st);
 		return;
 	}
 	switch (rx->msg.op) {

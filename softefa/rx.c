@@ -165,6 +165,9 @@ void se_rx_moved(struct se_rx *rx, enum se_status rx_status, enum se_status stat
 {
 	rx->rx_status = (uint8_t)rx_status;
 	rx->status = (uint8_t)status;
+	if (!rx_status && !status)
+		se_stat_add(rx->qp->obj.ctx->dev, SE_STAT_SERVED + rx->msg.op % SE_STAT_OPS,
+			    rx->msg.len);
 	se_rx_set(rx, SE_RX_COMPLETING, &se_rx_busy);
 	se_rx_complete(rx);
 }

@@ -25,6 +25,7 @@
 
 #include "ctx.h"
 #include "engine.h"
+#include "hw_counters.h"
 #include "log.h"
 #include "netlink.h"
 #include "private.h"
@@ -143,9 +144,13 @@ static int open_device(int dev, int flags)
 
 static int open_path(int dir, const char *path, int flags, int mode)
 {
+	const char *counter;
 	int dev = device_of(path);
 
-	return dev == -1 ? se_real.openat(dir, path, flags, mode) : open_device(dev, flags);
+	if (dev != -1)
+		return open_device(dev, flags);
+	counter = se_hw_counter_path(path);
+	return se_real.openat(dir, counter ? counter : path, flags, mode);
 }
 
 #define NEEDS_MODE(flags) (O_CREAT & (flags) || (O_TMPFILE & (flags)) == O_TMPFILE)

@@ -31,6 +31,8 @@ enum se_stat {
 	SE_STAT_TRAFFIC,                      /* how many there are so far: what follows is none */
 	SE_STAT_REGISTERED = SE_STAT_TRAFFIC, /* bytes of regions */
 	SE_STAT_DEREGISTERED,
+	SE_STAT_SERVED, /* bytes of requests of others that were carried out, by operation */
+	SE_STAT_DROPS = SE_STAT_SERVED + SE_STAT_OPS, /* datagrams */
 	SE_NSTATS
 };
 

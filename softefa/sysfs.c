@@ -12,8 +12,9 @@
 #include <unistd.h>
 
 #include "gid.h"
+#include "hw_counters.h"
 
-#define TREE_VERSION 1 /* part of the tree's name: change it with the content */
+#define TREE_VERSION 2 /* part of the tree's name: change it with the content */
 #define FIRST_BUS    0x10
 #define PATH_LEN     384
 
@@ -115,7 +116,8 @@ static const char *groups(char *out, const uint8_t *b, unsigned n)
 static void ib_device(struct tree *t, const struct se_settings *s, const char *ib, uint32_t dev)
 {
 	struct se_gid gid = se_gid_of(s, dev);
-	char text[48];
+	char text[48], path[64];
+	const char *name;
 
 	folder(t, ib, "ports/1/gids");
 	folder(t, ib, "ports/1/pkeys");
@@ -132,6 +134,11 @@ static void ib_device(struct tree *t, const struct se_settings *s, const char *i
 	file(t, ib, "ports/1/phys_state", "5: LinkUp");
 	file(t, ib, "ports/1/rate", "%u Gb/sec", s->speed_gbps);
 	file(t, ib, "ports/1/link_layer", "Unspecified");
+	folder(t, ib, "ports/1/hw_counters");
+	for (unsigned i = 0; (name = se_hw_counter_name(i)); i++) {
+		snprintf(path, sizeof(path), "ports/1/hw_counters/%s", name);
+		file(t, ib, path, "%-20u", 0);
+	}
 	link_to(t, ib, "device", "../../../%04x:%02x:00.0", 0, FIRST_BUS + dev);
 }
 

@@ -2,6 +2,7 @@
 /* Counters: each counts what it says, and softefa stat reads them whatever becomes of the rest. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,6 +198,104 @@ Test(softefa_stat, duplicates_and_reorders_are_counted)
 		node_wait_status(&d.a.scq, 0);
 	stat_json();
 	cr_assert(not(says_of(0, "\"reorders\":0,")), "%s", cmd.out);
+	duo_fini(&d);
+}
+
+/* ---- the same by the names of the kernel ---- */
+
+static long long counter(unsigned dev, const char *name)
+{
+	char path[128], text[32] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/efa_%u/ports/1/hw_counters/%s", dev,
+		 name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	MUST(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0, "%s", path);
+	MUST_0(close(fd));
+	return strtoll(text, NULL, 10);
+}
+
+/* A is device 0, B device 1: what goes out here comes in there. */
+Test(softefa_stat, counters_of_the_port_are_those_of_the_kernels_driver)
+{
+	static const struct {
+		const char *name;
+		long long a, b;
+	} all[] = {
+		{"tx_bytes", 5 * LEN, 5000},
+		{"rx_bytes", 5000, 5 * LEN},
+		{"rx_drops", 0, 0},
+		{"send_bytes", 3 * LEN, 0},
+		{"send_wrs", 3, 0},
+		{"recv_bytes", 0, 3 * LEN},
+		{"recv_wrs", 0, 3},
+		{"rdma_read_wrs", 1, 0},
+		{"rdma_read_bytes", 5000, 0},
+		{"rdma_read_resp_bytes", 0, 5000},
+		{"rdma_write_wrs", 2, 0},
+		{"rdma_write_bytes", 2 * LEN, 0},
+		{"rdma_write_recv_bytes", 0, 2 * LEN},
+		{"unresponsive_remote_events", 0, 0},
+	};
+	struct node_addr to_a;
+	struct duo d;
+
+	node_settings(NULL);
+	faults_init();
+	node_init(&d.a, &(struct node_attr){.dev = 0});
+	node_init(&d.b, &(struct node_attr){.dev = 1});
+	d.to_b = node_addr(&d.b);
+	d.ahn = node_ahn(&d.a, &d.to_b);
+	to_a = node_addr(&d.a);
+	node_ahn(&d.b, &to_a);
+	for (unsigned i = 0; i < 3; i++) {
+		node_recv(&d.b, i, 0, LEN);
+		cr_assert(zero(int, run(&d, RAW_SEND, LEN)));
+	}
+	cr_assert(zero(int, run(&d, RAW_WRITE, LEN)));
+	cr_assert(zero(int, run(&d, RAW_WRITE, LEN)));
+	cr_assert(zero(int, run(&d, RAW_READ, 5000)));
+	for (unsigned i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		cr_assert(eq(llong, counter(0, all[i].name), all[i].a), "%s", all[i].name);
+		cr_assert(eq(llong, counter(1, all[i].name), all[i].b), "%s", all[i].name);
+	}
+	faults_set(&d.a.dev, "status 13");
+	run(&d, RAW_WRITE, LEN);
+	cr_assert(eq(llong, counter(0, "unresponsive_remote_events"), 1));
+	cr_assert(eq(llong, counter(0, "rdma_write_bytes"), 2 * LEN));
+	duo_fini(&d);
+}
+
+Test(softefa_stat, datagram_without_a_receive_is_a_drop)
+{
+	struct raw_wr wr;
+	struct duo d;
+
+	init(&d, NULL, &(struct node_attr){.type = RAW_UD});
+	for (unsigned i = 0; i < 3; i++) {
+		wr = node_wr(&d.a, RAW_SEND, &d.to_b, d.ahn, 0, LEN, 0);
+		cr_assert(zero(int, node_run(&d.a, &wr).status));
+	}
+	for (int64_t end = now_ms() + 20000; counter(0, "rx_drops") < 3; nap_ms(1))
+		MUST(now_ms() < end, "%lld drops", counter(0, "rx_drops"));
+	cr_assert(zero(llong, counter(0, "recv_bytes")));
+	duo_fini(&d);
+}
+
+/* Whoever opens the file of the tree gets the same, whatever folder of /sys leads there. */
+Test(softefa_stat, counters_are_in_the_tree)
+{
+	struct duo d;
+
+	init(&d, NULL, &(struct node_attr){0});
+	cr_assert(zero(int, run(&d, RAW_WRITE, LEN)));
+	cmd_run(&cmd, 20,
+		"for f in $SYSFS_PATH/class/infiniband/*/ports/*/hw_counters/rdma_write_bytes "
+		"$SYSFS_PATH/class/infiniband_verbs/uverbs0/device/infiniband/efa_0/ports/1/"
+		"hw_counters/rdma_write_bytes; do cat $f; done | tr -d ' '");
+	cr_assert(zero(int, cmd.code), "%s", cmd.out);
+	cr_assert(zero(int, strcmp(cmd.out, "100\n0\n0\n0\n100\n")), "%s", cmd.out);
 	duo_fini(&d);
 }
 
