@@ -308,14 +308,16 @@ void se_conn_close(int slot, enum se_conn_end why)
 int se_conn_listen(int fd)
 {
 	struct epoll_event e = {.events = EPOLLIN};
+	int rc;
 
 	fd = se_private_fd_add(fd);
 	if (fd < 0)
 		return fd;
 	e.data.u32 = LISTEN_TAG | (uint32_t)fd;
 	if (epoll_ctl(net.epoll, EPOLL_CTL_ADD, fd, &e)) {
+		rc = -errno;
 		se_private_fd_close(fd);
-		return -errno;
+		return rc;
 	}
 	net.listener[net.nlisteners++] = fd;
 	return 0;
