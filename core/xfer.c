@@ -6,30 +6,32 @@
 
 enum { CHUNK_MAX_BYTES = 1 << 30 };
 
-int srd_xfer_init(struct srd_xfer *x, const struct srd_dev *dev, enum ibv_wr_opcode op,
-		  const struct srd_peer *to, const struct srd_mr *mr, uint64_t off, uint64_t len,
-		  uint64_t raddr, uint32_t rkey, uint32_t chunk)
+static int check(const struct srd_xfer *x)
 {
-	uint32_t need = op == IBV_WR_RDMA_READ ? SRD_CAP_RDMA_READ : SRD_CAP_RDMA_WRITE;
-	uint32_t max = dev->attr.max_rdma_size;
+	const struct srd_dev_attr *dev = &x->to->pd->dev->attr;
+	bool read = x->op == IBV_WR_RDMA_READ;
 
-	memset(x, 0, sizeof(*x));
-	if (op != IBV_WR_RDMA_READ && op != IBV_WR_RDMA_WRITE)
+	if (!read && x->op != IBV_WR_RDMA_WRITE)
 		return -EINVAL;
-	if (off > mr->len || len > mr->len - off || len > UINT64_MAX - raddr)
+	if (x->off > x->mr->len || x->len > x->mr->len - x->off || x->len > UINT64_MAX - x->raddr)
 		return -EINVAL;
-	if (!(dev->attr.caps & need) || max == 0)
+	if (!(dev->caps & (read ? SRD_CAP_RDMA_READ : SRD_CAP_RDMA_WRITE)) || !dev->max_rdma_size)
 		return -EOPNOTSUPP;
-	if (chunk == 0)
-		chunk = CHUNK_MAX_BYTES;
-	x->op = op;
-	x->to = to;
-	x->mr = mr;
-	x->off = off;
-	x->len = len;
-	x->raddr = raddr;
-	x->wr_step = 1;
-	x->rkey = rkey;
-	x->chunk = chunk < max ? chunk : max;
+	return 0;
+}
+
+int srd_xfer_begin(struct srd_xfer *x)
+{
+	uint32_t max = x->to->pd->dev->attr.max_rdma_size;
+	int rc = check(x);
+
+	if (rc) {
+		memset(x, 0, sizeof(*x));
+		return rc;
+	}
+	if (x->chunk == 0)
+		x->chunk = CHUNK_MAX_BYTES;
+	if (x->chunk > max)
+		x->chunk = max;
 	return 0;
 }

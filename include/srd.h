@@ -480,30 +480,31 @@ int srd_post(struct srd_qp *qp, const struct srd_wr *wr, int n);
 int srd_post_recv(struct srd_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 
 /*
- * One RDMA read or write of any length, cut into requests. Fill it, then call srd_xfer_next()
- * until false and post what it yields, as fast as the send queue takes it.
+ * One RDMA read or write of any length, cut into requests. Fill it, call srd_xfer_begin(), then
+ * srd_xfer_next() until false, and post what that yields, as fast as the send queue takes it.
+ *
+ *	struct srd_xfer x = {
+ *		.op = IBV_WR_RDMA_WRITE, .to = &peer, .mr = &mr, .len = mr.len,
+ *		.raddr = raddr, .rkey = rkey, .wr_step = 1,
+ *	};
  */
 struct srd_xfer {
-	enum ibv_wr_opcode op; /* IBV_WR_RDMA_WRITE or IBV_WR_RDMA_READ */
-	const struct srd_peer *to;
+	enum ibv_wr_opcode op;     /* IBV_WR_RDMA_WRITE or IBV_WR_RDMA_READ */
+	const struct srd_peer *to; /* kept until the last request has completed, as mr is */
 	const struct srd_mr *mr;
-	uint64_t off, len; /* what is left, in mr */
+	uint64_t off, len; /* the range of mr; what is left of it */
 	uint64_t raddr;
 	uint64_t wr_id;   /* of the next request; goes up by wr_step */
 	uint64_t wr_step; /* 0: all carry the same wr_id */
 	uint32_t rkey;
-	uint32_t chunk; /* bytes per request; at most srd_dev_attr.max_rdma_size, not 0 */
+	uint32_t chunk; /* bytes per request; 0: all that the device can, at most 1 GiB */
 };
 
 /*
- * -EINVAL: the range is not inside @mr, or @op is not one of the two. -EOPNOTSUPP: the device
- * lacks @op. @chunk is lowered to the device's maximum; 0 = that, at most 1 GiB. wr_id starts at
- * 0 in steps of 1; change both before the first srd_xfer_next(). @mr and @to are kept until the
- * last one.
+ * Check what was filled in, and lower @chunk to what the device can. -EINVAL: the range is not
+ * inside @mr, or @op is not one of the two. -EOPNOTSUPP: the device lacks @op. Then @x is zeroed.
  */
-int srd_xfer_init(struct srd_xfer *x, const struct srd_dev *dev, enum ibv_wr_opcode op,
-		  const struct srd_peer *to, const struct srd_mr *mr, uint64_t off, uint64_t len,
-		  uint64_t raddr, uint32_t rkey, uint32_t chunk);
+int srd_xfer_begin(struct srd_xfer *x);
 
 /* How many requests are left. */
 static inline uint64_t srd_xfer_left(const struct srd_xfer *x)

@@ -42,6 +42,21 @@ static void run(struct loop *l, struct srd_xfer *x)
 	cr_assert(eq(u64, posted, total));
 }
 
+/* Between A's half of the buffer and B's. */
+static void begin(struct srd_xfer *x, const struct loop *l, enum ibv_wr_opcode op,
+		  const struct param *p)
+{
+	*x = (struct srd_xfer){.op = op,
+			       .to = &l->to_b,
+			       .mr = &l->mr,
+			       .len = p->len,
+			       .raddr = l->b_mr.addr + LOOP_B,
+			       .rkey = l->b_mr.rkey,
+			       .chunk = p->chunk,
+			       .wr_step = 1};
+	cr_assert(zero(int, srd_xfer_begin(x)));
+}
+
 ParameterizedTestParameters(xfer, write_in_chunks_arrives)
 {
 	return cr_make_param_array(struct param, params, sizeof(params) / sizeof(params[0]));
@@ -54,8 +69,7 @@ ParameterizedTest(struct param *p, xfer, write_in_chunks_arrives)
 
 	loop_init(&l, &(struct loop_attr){.depth = 8, .need = SRD_CAP_RDMA_WRITE});
 	loop_fill(l.buf, p->len, 1);
-	cr_assert(zero(int, srd_xfer_init(&x, &l.dev, IBV_WR_RDMA_WRITE, &l.to_b, &l.mr, 0, p->len,
-					  l.b_mr.addr + LOOP_B, l.b_mr.rkey, p->chunk)));
+	begin(&x, &l, IBV_WR_RDMA_WRITE, p);
 	run(&l, &x);
 	cr_assert(loop_filled(l.buf + LOOP_B, p->len, 1));
 	loop_fini(&l);
@@ -73,8 +87,7 @@ ParameterizedTest(struct param *p, xfer, read_in_chunks_arrives)
 
 	loop_init(&l, &(struct loop_attr){.depth = 8, .need = SRD_CAP_RDMA_READ});
 	loop_fill(l.buf + LOOP_B, p->len, 2);
-	cr_assert(zero(int, srd_xfer_init(&x, &l.dev, IBV_WR_RDMA_READ, &l.to_b, &l.mr, 0, p->len,
-					  l.b_mr.addr + LOOP_B, l.b_mr.rkey, p->chunk)));
+	begin(&x, &l, IBV_WR_RDMA_READ, p);
 	run(&l, &x);
 	cr_assert(loop_filled(l.buf, p->len, 2));
 	loop_fini(&l);
@@ -116,8 +129,14 @@ Test(xfer, more_than_four_gib_arrive)
 	cr_assert(zero(int, srd_mr_init(&to_mr, &l.pd, to, huge,
 					IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)));
 	loop_fill(from, WINDOW_BYTES, 9);
-	cr_assert(zero(int, srd_xfer_init(&x, &l.dev, IBV_WR_RDMA_WRITE, &l.to_b, &from_mr, 0, huge,
-					  to_mr.addr, to_mr.rkey, 0)));
+	x = (struct srd_xfer){.op = IBV_WR_RDMA_WRITE,
+			      .to = &l.to_b,
+			      .mr = &from_mr,
+			      .len = huge,
+			      .raddr = to_mr.addr,
+			      .rkey = to_mr.rkey,
+			      .wr_step = 1};
+	cr_assert(zero(int, srd_xfer_begin(&x)));
 	cr_assert(eq(u32, x.chunk,
 		     l.dev.attr.max_rdma_size < 1u << 30 ? l.dev.attr.max_rdma_size : 1u << 30));
 	run(&l, &x);

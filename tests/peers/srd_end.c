@@ -252,12 +252,13 @@ static bool post_one(const struct srd_wr *wr)
 static bool post_rdma(enum ibv_wr_opcode op, uint64_t len)
 {
 	bool read = op == IBV_WR_RDMA_READ;
-	struct srd_xfer x;
+	struct srd_xfer x = {.op = op, .to = &to, .mr = &mr, .len = len, .rkey = rkey};
 	struct srd_wr wr;
 
-	ok(srd_xfer_init(&x, &dev, op, &to, &mr, read ? HALF : 0, len, remote + (read ? 0 : HALF),
-			 rkey, CHUNK),
-	   "transfer");
+	x.off = read ? HALF : 0;
+	x.raddr = remote + (read ? 0 : HALF);
+	x.chunk = CHUNK;
+	ok(srd_xfer_begin(&x), "transfer");
 	while (srd_xfer_next(&x, &wr))
 		if (!post_one(&wr))
 			return false;

@@ -4,19 +4,33 @@
 
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
-#include <string.h>
 
 #define GIB (1ull << 30)
 
-static const struct srd_dev dev = {
+static struct srd_dev dev = {
 	.attr = {.caps = SRD_CAP_RDMA_READ | SRD_CAP_RDMA_WRITE, .max_rdma_size = 1u << 30},
 };
+static struct srd_pd pd = {.dev = &dev};
 static const struct srd_mr mr = {.addr = 0x1000000, .len = 64 * GIB, .lkey = 11};
-static const struct srd_peer peer = {.qpn = 1};
+static const struct srd_peer peer = {.pd = &pd, .qpn = 1};
 
-static int init(struct srd_xfer *x, uint64_t off, uint64_t len, uint32_t chunk)
+static int begin_op(struct srd_xfer *x, enum ibv_wr_opcode op, uint64_t off, uint64_t len,
+		    uint32_t chunk)
 {
-	return srd_xfer_init(x, &dev, IBV_WR_RDMA_WRITE, &peer, &mr, off, len, 0x5000, 22, chunk);
+	*x = (struct srd_xfer){.op = op,
+			       .to = &peer,
+			       .mr = &mr,
+			       .off = off,
+			       .len = len,
+			       .raddr = 0x5000,
+			       .rkey = 22,
+			       .chunk = chunk};
+	return srd_xfer_begin(x);
+}
+
+static int begin(struct srd_xfer *x, uint64_t off, uint64_t len, uint32_t chunk)
+{
+	return begin_op(x, IBV_WR_RDMA_WRITE, off, len, chunk);
 }
 
 Test(xfer, nothing_is_no_request)
@@ -24,7 +38,7 @@ Test(xfer, nothing_is_no_request)
 	struct srd_xfer x;
 	struct srd_wr wr;
 
-	cr_assert(zero(int, init(&x, 0, 0, 4096)));
+	cr_assert(zero(int, begin(&x, 0, 0, 4096)));
 	cr_assert(zero(u64, srd_xfer_left(&x)));
 	cr_assert(not(srd_xfer_next(&x, &wr)));
 }
@@ -34,7 +48,7 @@ Test(xfer, exact_multiple_has_no_remainder)
 	struct srd_xfer x;
 	struct srd_wr wr;
 
-	cr_assert(zero(int, init(&x, 0, 3 * 4096, 4096)));
+	cr_assert(zero(int, begin(&x, 0, 3 * 4096, 4096)));
 	cr_assert(eq(u64, srd_xfer_left(&x), 3));
 	for (int i = 0; i < 3; i++) {
 		cr_assert(srd_xfer_next(&x, &wr));
@@ -48,7 +62,7 @@ Test(xfer, last_request_is_the_remainder)
 	struct srd_xfer x;
 	struct srd_wr wr;
 
-	cr_assert(zero(int, init(&x, 0, 4096 + 1, 4096)));
+	cr_assert(zero(int, begin(&x, 0, 4096 + 1, 4096)));
 	cr_assert(eq(u64, srd_xfer_left(&x), 2));
 	cr_assert(srd_xfer_next(&x, &wr));
 	cr_assert(eq(u32, wr.sge[0].length, 4096));
@@ -63,7 +77,7 @@ Test(xfer, requests_advance_on_both_sides)
 	struct srd_xfer x;
 	struct srd_wr wr;
 
-	cr_assert(zero(int, init(&x, 256, 300, 100)));
+	cr_assert(zero(int, begin(&x, 256, 300, 100)));
 	for (uint64_t i = 0; i < 3; i++) {
 		cr_assert(srd_xfer_next(&x, &wr));
 		cr_assert(eq(u64, wr.sge[0].addr, 0x1000000 + 256 + 100 * i));
@@ -77,26 +91,27 @@ Test(xfer, requests_advance_on_both_sides)
 	}
 }
 
-Test(xfer, ids_go_up_by_one_unless_told_otherwise)
+Test(xfer, ids_go_up_by_the_step)
 {
 	struct srd_xfer x;
 	struct srd_wr wr;
 
-	cr_assert(zero(int, init(&x, 0, 300, 100)));
+	cr_assert(zero(int, begin(&x, 0, 300, 100)));
+	x.wr_id = 7;
+	x.wr_step = 2;
 	for (uint64_t i = 0; i < 3; i++) {
 		cr_assert(srd_xfer_next(&x, &wr));
-		cr_assert(eq(u64, wr.wr_id, i));
+		cr_assert(eq(u64, wr.wr_id, 7 + 2 * i));
 	}
 }
 
-Test(xfer, all_requests_may_carry_one_id)
+Test(xfer, all_requests_carry_one_id_without_a_step)
 {
 	struct srd_xfer x;
 	struct srd_wr wr;
 
-	cr_assert(zero(int, init(&x, 0, 300, 100)));
+	cr_assert(zero(int, begin(&x, 0, 300, 100)));
 	x.wr_id = 0xabcdef;
-	x.wr_step = 0;
 	while (srd_xfer_next(&x, &wr))
 		cr_assert(eq(u64, wr.wr_id, 0xabcdef));
 }
@@ -107,7 +122,7 @@ Test(xfer, total_above_4_gib_is_cut_at_the_device_maximum)
 	struct srd_wr wr;
 	uint64_t sum = 0, n = 0;
 
-	cr_assert(zero(int, init(&x, 0, 33 * GIB + 5, 0)));
+	cr_assert(zero(int, begin(&x, 0, 33 * GIB + 5, 0)));
 	cr_assert(eq(u64, srd_xfer_left(&x), 34));
 	while (srd_xfer_next(&x, &wr)) {
 		cr_assert(eq(u64, wr.raddr, 0x5000 + sum));
@@ -121,12 +136,10 @@ Test(xfer, total_above_4_gib_is_cut_at_the_device_maximum)
 
 Test(xfer, default_chunk_is_1_gib_when_the_device_can_more)
 {
-	static const struct srd_dev big = {
-		.attr = {.caps = SRD_CAP_RDMA_WRITE, .max_rdma_size = 0x7fffffff},
-	};
 	struct srd_xfer x;
 
-	cr_assert(zero(int, srd_xfer_init(&x, &big, IBV_WR_RDMA_WRITE, &peer, &mr, 0, 1, 0, 0, 0)));
+	dev.attr.max_rdma_size = 0x7fffffff;
+	cr_assert(zero(int, begin(&x, 0, 1, 0)));
 	cr_assert(eq(u32, x.chunk, 1u << 30));
 }
 
@@ -134,7 +147,7 @@ Test(xfer, chunk_above_the_device_maximum_is_lowered)
 {
 	struct srd_xfer x;
 
-	cr_assert(zero(int, init(&x, 0, 10, 0xffffffff)));
+	cr_assert(zero(int, begin(&x, 0, 10, 0xffffffff)));
 	cr_assert(eq(u32, x.chunk, 1u << 30));
 }
 
@@ -142,41 +155,35 @@ Test(xfer, range_outside_the_region_is_refused)
 {
 	struct srd_xfer x;
 
-	cr_assert(eq(int, init(&x, 0, 64 * GIB + 1, 0), -EINVAL));
-	cr_assert(eq(int, init(&x, 64 * GIB, 1, 0), -EINVAL));
-	cr_assert(eq(int, init(&x, UINT64_MAX, 2, 0), -EINVAL));
-	cr_assert(eq(int, init(&x, 8, UINT64_MAX - 4, 0), -EINVAL));
+	cr_assert(eq(int, begin(&x, 0, 64 * GIB + 1, 0), -EINVAL));
+	cr_assert(eq(int, begin(&x, 64 * GIB, 1, 0), -EINVAL));
+	cr_assert(eq(int, begin(&x, UINT64_MAX, 2, 0), -EINVAL));
+	cr_assert(eq(int, begin(&x, 8, UINT64_MAX - 4, 0), -EINVAL));
 }
 
 Test(xfer, remote_range_that_wraps_is_refused)
 {
-	struct srd_xfer x;
+	struct srd_xfer x = {
+		.op = IBV_WR_RDMA_READ, .to = &peer, .mr = &mr, .len = 16, .raddr = UINT64_MAX - 8};
 
-	cr_assert(eq(
-		int,
-		srd_xfer_init(&x, &dev, IBV_WR_RDMA_READ, &peer, &mr, 0, 16, UINT64_MAX - 8, 1, 0),
-		-EINVAL));
+	cr_assert(eq(int, srd_xfer_begin(&x), -EINVAL));
 }
 
 Test(xfer, sends_cannot_be_cut)
 {
 	struct srd_xfer x;
 
-	cr_assert(
-		eq(int, srd_xfer_init(&x, &dev, IBV_WR_SEND, &peer, &mr, 0, 1, 0, 0, 0), -EINVAL));
+	cr_assert(eq(int, begin_op(&x, IBV_WR_SEND, 0, 1, 0), -EINVAL));
+	cr_assert(eq(int, begin_op(&x, IBV_WR_RDMA_WRITE_WITH_IMM, 0, 1, 0), -EINVAL));
 }
 
 Test(xfer, operation_that_the_device_lacks_is_refused)
 {
-	static const struct srd_dev reader = {
-		.attr = {.caps = SRD_CAP_RDMA_READ, .max_rdma_size = 4096},
-	};
 	struct srd_xfer x;
 
-	cr_assert(eq(int, srd_xfer_init(&x, &reader, IBV_WR_RDMA_WRITE, &peer, &mr, 0, 1, 0, 0, 0),
-		     -EOPNOTSUPP));
-	cr_assert(
-		zero(int, srd_xfer_init(&x, &reader, IBV_WR_RDMA_READ, &peer, &mr, 0, 1, 0, 0, 0)));
+	dev.attr.caps = SRD_CAP_RDMA_READ;
+	cr_assert(eq(int, begin_op(&x, IBV_WR_RDMA_WRITE, 0, 1, 0), -EOPNOTSUPP));
+	cr_assert(zero(int, begin_op(&x, IBV_WR_RDMA_READ, 0, 1, 0)));
 }
 
 Test(xfer, refused_transfer_yields_nothing)
@@ -184,8 +191,7 @@ Test(xfer, refused_transfer_yields_nothing)
 	struct srd_xfer x;
 	struct srd_wr wr;
 
-	memset(&x, 0xff, sizeof(x));
-	cr_assert(eq(int, init(&x, 64 * GIB, 1, 0), -EINVAL));
+	cr_assert(eq(int, begin(&x, 64 * GIB, 1, 0), -EINVAL));
 	cr_assert(zero(u64, srd_xfer_left(&x)));
 	cr_assert(not(srd_xfer_next(&x, &wr)));
 }

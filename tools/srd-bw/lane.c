@@ -147,15 +147,19 @@ static int next_send(struct bw_lane *lane, const struct bw_job *job, struct srd_
 
 static int start_rdma(struct bw_lane *lane, const struct bw_job *job)
 {
-	enum ibv_wr_opcode op = job->plan->op == BW_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
 	uint64_t off = lane->started % job->slots * job->stride;
-	int rc;
 
-	rc = srd_xfer_init(&lane->xfer, &lane->rail->dev, op, &lane->peer, &lane->rail->mr,
-			   lane->out + off, job->pass.size, lane->raddr + off, lane->rkey, 0);
-	lane->xfer.wr_id = lane->started++;
-	lane->xfer.wr_step = 0;
-	return rc;
+	lane->xfer = (struct srd_xfer){
+		.op = job->plan->op == BW_READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
+		.to = &lane->peer,
+		.mr = &lane->rail->mr,
+		.off = lane->out + off,
+		.len = job->pass.size,
+		.raddr = lane->raddr + off,
+		.rkey = lane->rkey,
+		.wr_id = lane->started++,
+	};
+	return srd_xfer_begin(&lane->xfer);
 }
 
 /* 1: @wr is the next request. 0: that was all. */
