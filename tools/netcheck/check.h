@@ -75,7 +75,8 @@ struct check_ctx {
 	struct host_rank *self;
 	struct host_role service; /* NCCL's service thread; the body plays the progress thread */
 	struct check_note *note;
-	uint64_t random; /* state of check_random() */
+	uint64_t random;    /* state of check_random() */
+	uint64_t ticked_ns; /* since_ns of the last check_tick() */
 };
 
 /* ---- verdicts ---- */
@@ -113,8 +114,17 @@ static inline uint64_t check_scale(const struct check_ctx *ctx, uint64_t quick, 
 	return ctx->opt->full ? full : quick;
 }
 
-/* Once per pass of any loop that waits for the plugin: beats, yields, ends what takes too long. */
+/*
+ * Once per pass of any loop that waits for the plugin: beats, ends what takes too long, and yields,
+ * unless the pass has moved @since_ns, as NCCL's progress thread does.
+ */
 void check_tick(struct check_ctx *ctx, uint64_t since_ns, const char *what);
+/*
+ * Let others run. A yield lasts until each of them had its turn: no time while cores are free, tens
+ * of milliseconds while they are not, and a check of a million passes would take hours. Then it is
+ * a short sleep, which ends on time.
+ */
+void check_yield(void);
 void check_sleep_ms(uint64_t ms);
 
 /* By --seed, check and rank; below @n. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A thread that does what the GPU's blocks do: fill slots, use them. */
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,7 +117,7 @@ static void *gpu_main(void *arg)
 		for (int i = 0; i < l->nsubs; i++)
 			worked |= work(l, &l->sub[i]);
 		if (!worked)
-			sched_yield();
+			check_yield();
 	}
 	return NULL;
 }
