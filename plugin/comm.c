@@ -83,6 +83,14 @@ static int meet(struct net_comm *c, int i, const union ibv_gid *gid, uint32_t qp
 	return rc;
 }
 
+static int ring_get(struct net_engine *e, struct net_send *s)
+{
+	if (e->mode != PROTO_READ)
+		return net_block_get(&e->rings, &s->ring);
+	s->ring = e->scratch;
+	return 0;
+}
+
 int net_send_open(struct net_engine *e, uint32_t conn_id, const struct proto_handle *peer,
 		  struct net_send **out)
 {
@@ -98,7 +106,7 @@ int net_send_open(struct net_engine *e, uint32_t conn_id, const struct proto_han
 		s->req[i].comm = &s->c;
 	net_owner_enter(&e->owner);
 	link_in(e, &s->c);
-	rc = net_block_get(&e->rings, &s->ring);
+	rc = ring_get(e, s);
 	if (!rc && e->mode != PROTO_WRITE)
 		rc = net_engine_add(e, &s->c);
 	if (!rc && (e->mode == PROTO_READ || (e->eager_max && peer->caps & PROTO_CAP_EAGER)))
@@ -145,8 +153,8 @@ int net_send_start(struct net_send *s, const struct proto_resp *resp)
 	return 0;
 }
 
-/* What is the same in all lines, and in the writes of them. */
-static void prepare_lines(struct net_recv *r, const struct proto_req *req)
+/* What is the same in all words to the peer. */
+static void prepare_words(struct net_recv *r, const struct proto_req *req)
 {
 	struct proto_cts *line = r->mirror->mem;
 
@@ -154,6 +162,7 @@ static void prepare_lines(struct net_recv *r, const struct proto_req *req)
 		line[i].conn_id = req->conn_id;
 	memcpy(r->ring_rkey, req->ring_rkey, sizeof(r->ring_rkey));
 	r->wr = (struct srd_wr){.op = IBV_WR_RDMA_WRITE, .nsge = 1};
+	r->fin.conn_id = req->conn_id;
 }
 
 static int recv_setup(struct net_engine *e, struct net_recv *r, const struct proto_req *req)
@@ -166,11 +175,11 @@ static int recv_setup(struct net_engine *e, struct net_recv *r, const struct pro
 	if (!rc)
 		rc = net_engine_add(e, &r->c);
 	if (!rc && e->mode == PROTO_READ)
-		rc = net_block_get(&e->mirrors, &r->notes);
+		rc = net_block_get(&e->notes, &r->ready);
 	if (!rc && e->mode == PROTO_SEND)
 		rc = net_segment_open_recv(r);
 	if (!rc)
-		prepare_lines(r, req);
+		prepare_words(r, req);
 	if (req->caps & PROTO_CAP_EAGER)
 		net_eager_expect(r);
 	if (e->mode == PROTO_WRITE && req->caps & PROTO_CAP_QUIET)
@@ -296,8 +305,8 @@ static void recv_fini(struct net_engine *e, struct net_recv *r)
 	free(r->window);
 	if (r->mirror)
 		net_block_put(&e->mirrors, r->mirror);
-	if (r->notes)
-		net_block_put(&e->mirrors, r->notes);
+	if (r->ready)
+		net_block_put(&e->notes, r->ready);
 	net_flush_free(r);
 	net_eager_forget(r, aborted(&r->c));
 }
@@ -312,7 +321,7 @@ static void send_fini(struct net_engine *e, const struct net_send *s)
 	free(s->flight);
 	if (s->notes)
 		net_block_put(&e->notes, s->notes);
-	if (s->ring && ++e->rings_retired == NET_RINGS_RETIRED)
+	if (s->ring && s->ring != e->scratch && ++e->rings_retired == NET_RINGS_RETIRED)
 		e->worn = true;
 }
 

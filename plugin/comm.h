@@ -84,9 +84,7 @@ enum {
 	WR_LINES = 1, /* what it was sent from may be written again; control */
 	WR_RQ = 2,    /* a receive */
 	WR_NOTE = 3,  /* nothing; control */
-	/* of buffer number wr_id >> WR_BUF_SHIFT: */
-	WR_READ = 4, /* a piece is here; data */
-	WR_FIN = 5,  /* the sender knows that all of it was read; control */
+	WR_READ = 4,  /* a piece of buffer number wr_id >> WR_BUF_SHIFT is here; data */
 	/* whose number is, as far as it fits, in the 8 bits that no address has: */
 	WR_SEGMENT = 6, /* a segment is there; data */
 	WR_KIND = 7,
@@ -103,13 +101,14 @@ enum {
 
 struct net_send {
 	struct net_comm c;
-	struct srd_wr wr;        /* of the data; what is the same for all messages is filled in */
-	uint32_t conn_id;        /* in lines for this comm */
-	bool started;            /* the peer has answered */
-	uint32_t next_seq;       /* of the first line of the group that sends now go to */
-	uint8_t group;           /* how many lines that is; 0: they are not all here */
-	uint8_t taken;           /* a bit per line of it that has its send */
-	struct net_block *ring;  /* NET_RING_ENTRIES lines, written by the peer */
+	struct srd_wr wr;  /* of the data; what is the same for all messages is filled in */
+	uint32_t conn_id;  /* in lines for this comm */
+	bool started;      /* the peer has answered */
+	uint32_t next_seq; /* of the first line of the group that sends now go to */
+	uint8_t group;     /* how many lines that is; 0: they are not all here */
+	uint8_t taken;     /* a bit per line of it that has its send */
+	struct net_block
+		*ring; /* NET_RING_ENTRIES lines, written by the peer; by reads none comes */
 	struct net_block *notes; /* one line per request, or NULL: not needed */
 	uint64_t scratch_addr;   /* at the peer */
 	uint32_t scratch_rkey[NET_MAX_RAILS];
@@ -119,17 +118,22 @@ struct net_send {
 	struct net_flight *flight; /* one per request, or NULL */
 	struct net_req *waiting, *last_waiting;
 	uint64_t free; /* a bit per request */
+	/* what goes ahead of its line, of which there are none by reads: see early.h */
+	uint32_t next_ahead; /* its number */
+	uint8_t ahead_rail;
 	/* eager.c */
 	uint32_t eager_max;               /* bytes; 0: none are sent */
-	uint32_t eager_next, eager_limit; /* the next, and the first that may not be sent yet */
+	uint32_t eager_sent, eager_limit; /* eager messages, and those that may be */
 	uint64_t eager;                   /* a bit per request that went ahead */
-	uint8_t nahead, eager_rail;
+	uint8_t nahead;
 	uint32_t ahead[NET_EAGER_MOST]; /* tags of those whose lines were not seen yet, in order */
 	struct srd_peer data_to[NET_MAX_RAILS]; /* as peer, but for the queue pair; borrowed */
 	struct net_req req[NET_MAX_REQS];
 	struct proto_cts line[NET_MAX_REQS]; /* what it goes by, for failover */
-	uint32_t unread; /* read.c: sends that the peer knows of, and has not said that it read */
-	uint64_t waits;  /* stall.c: what was sent when an isend found no line */
+	/* read.c: the next number; the first that was not read, and a bit for each that was */
+	uint32_t next_ready, unread, read;
+	uint8_t reading[NET_SENDS_UNREAD]; /* requests, by number */
+	uint64_t waits;                    /* stall.c: what was sent when an isend found no line */
 };
 
 /* A buffer of a posted receive. */
@@ -137,7 +141,7 @@ struct net_slot {
 	uint32_t bytes; /* that are here */
 	uint32_t left;  /* of pieces: what is counted, down or up, is the mover's affair */
 	uint32_t total;
-	bool open;     /* not all is here */
+	bool open;     /* what is for it is not known, or, with lines, not all here */
 	uint8_t copy;  /* eager.c: what becomes of the message for it */
 	uint8_t req;   /* whose buffer it is */
 	uint8_t got;   /* a bit per piece that is here */
@@ -146,12 +150,14 @@ struct net_slot {
 	const struct net_mr *mr;
 };
 
-/* An eager message without a buffer. */
+/* What came before its receive. */
 struct net_early {
 	struct proto_eager head;
-	uint32_t buf; /* number of the receive buffer that it is in */
-	int rail;
+	uint32_t buf; /* the receive buffer that it is in, or its number among those to read */
+	int rail;     /* or NET_TO_READ: where the data are is in the comm's ready */
 };
+
+enum { NET_TO_READ = -1 };
 
 /*
  * Requests and slots are taken in turn: a receive that was not tested yet holds up those that come
@@ -171,7 +177,6 @@ struct net_recv {
 	uint64_t ring_addr;           /* at the peer */
 	uint32_t ring_rkey[NET_MAX_RAILS];
 	struct net_block *mirror; /* the lines that are written there, by slot */
-	struct net_block *notes;  /* the sender's answers, likewise, or NULL */
 	/* quiet lines: in a row, at most, and at last; where the last of them ended */
 	uint32_t quiet_most, nquiet, quiet_end;
 	struct net_req req[NET_MAX_REQS];
@@ -184,15 +189,23 @@ struct net_recv {
 	uint32_t own;              /* receives for them without asking the engine */
 	bool untold;               /* the peer does not know what it was granted */
 	struct net_window *window; /* one per slot, or NULL */
+	/* early.c */
+	uint32_t early_next; /* all before it are here, and were looked at in turn */
+	uint8_t nearly;      /* that are without a buffer, or not looked at */
+	struct net_early early[NET_EARLY_MOST]; /* by number */
 	/* eager.c */
-	bool eager;           /* the peer may send them */
-	uint8_t held, nearly; /* credits that are out; messages that are early */
-	uint32_t eager_next;  /* all before it are here, and were looked at in turn */
-	uint32_t eager_limit; /* the first that the peer may not send yet */
-	struct net_early early[NET_EAGER_MOST]; /* by number */
-	bool doubtful;  /* a line failed: the peer may have sent all it had, and left */
+	bool eager;                       /* the peer may send them */
+	uint8_t held;                     /* credits that are out */
+	uint32_t eager_came, eager_limit; /* messages that are here, and that the peer may send */
+	bool doubtful;  /* a word failed: the peer may have sent all it had, and left */
 	int doubt_rail; /* which, and how: the first */
 	struct srd_wc doubt;
+	/* read.c */
+	struct net_block *ready; /* the sender's, by number, or NULL */
+	uint32_t known;          /* a bit for each that is to be read */
+	struct proto_fin fin;    /* what the sender is to know, */
+	bool fin_untold;         /* or does not yet, */
+	uint32_t eager_told;     /* and what of eager_limit it was told */
 	/* flush.c */
 	uint32_t touched;      /* a bit per rail that data came by since the last flush */
 	struct net_req *flush; /* NET_MAX_FLUSHES, or NULL: none yet; slot holds their rails */

@@ -44,8 +44,10 @@ static void __attribute__((cold))
 request_failed(struct net_comm *c, int kind, int rail, const struct srd_wc *wc)
 {
 	static const char *const what[] = {
-		[WR_LINES] = "a message", [WR_NOTE] = "a message", [WR_FIN] = "a message",
-		[WR_READ] = "a read",     [WR_SEGMENT] = "a send",
+		[WR_LINES] = "a message",
+		[WR_NOTE] = "a message",
+		[WR_READ] = "a read",
+		[WR_SEGMENT] = "a send",
 	};
 	const char *text = what[kind];
 
@@ -59,19 +61,25 @@ request_failed(struct net_comm *c, int kind, int rail, const struct srd_wc *wc)
 
 /* ---- requests of ours ---- */
 
+static bool is_word(int kind)
+{
+	return kind == WR_LINES || kind == WR_NOTE;
+}
+
 /* All but the usual. */
 static __attribute__((noinline)) void look_at_request(struct net_req *req, int kind, uint32_t which,
 						      int rail, const struct srd_wc *wc)
 {
 	if (unlikely(wc->status != IBV_WC_SUCCESS)) {
-		if (!net_failover(req, kind, which, rail, wc) &&
-		    !(kind == WR_LINES && net_eager_doubt(req, rail, wc)))
+		if (net_failover(req, kind, which, rail, wc))
+			return;
+		if (kind == WR_LINES)
+			req->busy--;
+		if (!(is_word(kind) && net_eager_doubt(req, rail, wc)))
 			request_failed(req->comm, kind, rail, wc); /* and is never done */
 	} else if (kind == WR_LINES) {
 		req->busy--;
 		net_quiet_told(req);
-	} else if (kind == WR_FIN) {
-		req->busy--;
 	} else if (kind == WR_READ && net_eager_copies(req, which)) {
 		net_eager_copied(req, which, rail);
 	} else if (kind == WR_READ) {

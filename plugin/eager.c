@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "cut.h"
+#include "early.h"
 #include "message.h"
+#include "mover.h"
 #include "param.h"
 #include "todo.h"
 
@@ -74,13 +76,13 @@ static int post(struct net_send *s, const struct net_req *req, int rail)
 int net_eager_send(struct net_send *s, struct net_req *req, const void *data, uint32_t size,
 		   int tag, const struct net_mr *mr)
 {
-	int rail = net_live_rail(&s->c, s->eager_rail), rc;
+	int rail = net_live_rail(&s->c, s->ahead_rail), rc;
 
 	/* Its last note may not have left yet. */
 	if (!s->c.engine->rail[rail].data_free || s->nahead == NET_EAGER_MOST || req->busy)
 		return -EAGAIN;
 	*head_of(s, req) = (struct proto_eager){
-		.seq = s->eager_next, .base = s->next_seq, .tag = (uint32_t)tag, .len = size};
+		.seq = s->next_ahead, .base = s->next_seq, .tag = (uint32_t)tag, .len = size};
 	req->bytes = size;
 	req->n = 1;
 	req->data = data;
@@ -90,15 +92,17 @@ int net_eager_send(struct net_send *s, struct net_req *req, const void *data, ui
 		return rc;
 	req->to_come = 1;
 	s->eager |= 1ull << (req - s->req);
-	s->ahead[s->nahead++] = (uint32_t)tag;
-	s->eager_next++;
-	s->eager_rail = (uint8_t)net_next_rail(&s->c, rail);
+	if (s->c.engine->mode != PROTO_READ)
+		s->ahead[s->nahead++] = (uint32_t)tag;
+	s->eager_sent++;
+	s->next_ahead++;
+	s->ahead_rail = (uint8_t)net_next_rail(&s->c, rail);
 	return 0;
 }
 
 bool net_eager_again(struct net_send *s, struct net_req *req)
 {
-	int rail = net_live_rail(&s->c, s->eager_rail), rc;
+	int rail = net_live_rail(&s->c, s->ahead_rail), rc;
 
 	if (s->c.closed || !req->lost)
 		return true;
@@ -164,7 +168,8 @@ static void filled(struct net_recv *r, struct net_slot *slot)
 
 	if (unlikely(e->counting))
 		net_count(&e->counts.eager_recvs, 1);
-	r->req[slot->req].eager++;
+	if (e->mode != PROTO_READ)
+		r->req[slot->req].eager++; /* that its line was seen is not told */
 	net_slot_filled(r, slot);
 }
 
@@ -173,9 +178,8 @@ static uint8_t *data_of(struct net_engine *e, int rail, uint32_t buf)
 	return net_rx_get(net_eager_rx(e, rail), (uint64_t)buf << 8) + sizeof(struct proto_eager);
 }
 
-/* Bring @m to @slot, whose line is @l. */
-static void deliver(struct net_recv *r, const struct net_early *m, struct net_slot *slot,
-		    const struct proto_cts *l)
+void net_eager_deliver(struct net_recv *r, const struct net_early *m, struct net_slot *slot,
+		       const struct proto_cts *l)
 {
 	slot->bytes = m->head.len < l->len ? m->head.len : l->len;
 	if (unlikely(slot->bytes && !slot->mr)) {
@@ -195,65 +199,15 @@ static void deliver(struct net_recv *r, const struct net_early *m, struct net_sl
 		filled(r, slot);
 	}
 	give_back(r, m->rail, m->buf);
+	if (r->ready && slot->mr)
+		net_read_renew(r, slot);
 }
 
-/* Those before it have what they need. False: there is no buffer for it yet. */
-static bool place(struct net_recv *r, const struct net_early *m)
-{
-	uint32_t oldest = r->next_seq - r->nslots, seq = m->head.base;
-
-	if (proto_before(seq, oldest))
-		seq = oldest;
-	for (; seq != r->next_seq; seq++) {
-		struct net_slot *slot = &r->slot[(seq - 1) & (r->nslots - 1)];
-		const struct proto_cts *l = net_line(r->mirror, seq, r->nslots);
-
-		if (slot->open && l->tag == m->head.tag) {
-			deliver(r, m, slot, l);
-			return true;
-		}
-	}
-	return false;
-}
-
-static void drop(struct net_recv *r, uint32_t i)
-{
-	r->nearly--;
-	memmove(&r->early[i], &r->early[i + 1], (r->nearly - i) * sizeof(r->early[0]));
-}
-
-/* Whatever is next in turn. */
-static void look(struct net_recv *r, uint32_t i)
-{
-	while (i < r->nearly && r->early[i].head.seq == r->eager_next) {
-		r->eager_next++;
-		if (place(r, &r->early[i]))
-			drop(r, i);
-		else
-			i++;
-	}
-}
-
-/* What was promised, and makes sense; once. */
+/* What was promised, and makes sense. */
 static bool is_good(const struct net_recv *r, const struct proto_eager *head, uint32_t len)
 {
-	return len == sizeof(*head) + head->len && !proto_before(head->seq, r->eager_next) &&
-	       proto_before(head->seq, r->eager_limit) && !proto_before(r->next_seq, head->base);
-}
-
-static bool keep(struct net_recv *r, const struct net_early *m)
-{
-	uint32_t i = r->nearly;
-
-	while (i > 0 && !proto_before(r->early[i - 1].head.seq, m->head.seq))
-		i--;
-	if (i < r->nearly && r->early[i].head.seq == m->head.seq)
-		return false;
-	memmove(&r->early[i + 1], &r->early[i], (r->nearly - i) * sizeof(r->early[0]));
-	r->early[i] = *m;
-	r->nearly++;
-	look(r, i);
-	return true;
+	return len == sizeof(*head) + head->len && r->eager_came != r->eager_limit &&
+	       (r->c.engine->mode == PROTO_READ || !proto_before(r->next_seq, head->base));
 }
 
 bool net_eager_arrived(struct net_engine *e, uint32_t id, int rail, uint64_t wr_id,
@@ -268,27 +222,13 @@ bool net_eager_arrived(struct net_engine *e, uint32_t id, int rail, uint64_t wr_
 	memcpy(&m.head, data, sizeof(m.head));
 	if (unlikely(!is_good(r, &m.head, len)))
 		return false;
-	if (proto_before(r->seen, m.head.base))
+	if (e->mode != PROTO_READ && proto_before(r->seen, m.head.base))
 		r->seen = m.head.base;
-	return keep(r, &m);
-}
-
-void net_eager_posted(struct net_recv *r, struct net_req *req)
-{
-	for (uint32_t i = 0; i < req->n; i++) {
-		struct net_slot *slot = net_slot_of(r, req, i);
-		const struct proto_cts *l = net_line(r->mirror, req->seq + i, r->nslots);
-		uint32_t k = 0;
-
-		/* Those that were looked at: what comes behind a gap may be for another. */
-		while (k < r->nearly && proto_before(r->early[k].head.seq, r->eager_next) &&
-		       r->early[k].head.tag != l->tag)
-			k++;
-		if (k == r->nearly || !proto_before(r->early[k].head.seq, r->eager_next))
-			continue;
-		deliver(r, &r->early[k], slot, l);
-		drop(r, k);
-	}
+	r->eager_came++;
+	if (net_early_arrived(r, &m))
+		return true;
+	r->eager_came--;
+	return false;
 }
 
 /* ---- to memory of a GPU ---- */
@@ -362,9 +302,8 @@ bool net_eager_doubt(struct net_req *req, int rail, const struct srd_wc *wc)
 {
 	struct net_recv *r = (struct net_recv *)req->comm;
 
-	if (r->c.kind != NET_RECV || !r->eager || req->quiet)
+	if (r->c.kind != NET_RECV || !(r->eager || r->ready) || req->quiet)
 		return false;
-	req->busy--;
 	if (!r->doubtful) {
 		r->doubt = *wc;
 		r->doubt_rail = rail;
@@ -390,8 +329,8 @@ void net_eager_resolve(struct net_engine *e)
 
 		if (c->kind != NET_RECV || !r->doubtful || !waits(r))
 			continue;
-		net_comm_fail(c, srd_wc_err(&r->doubt), "a clear-to-send", r->doubt_rail,
-			      &r->doubt);
+		net_comm_fail(c, srd_wc_err(&r->doubt), r->ready ? "a message" : "a clear-to-send",
+			      r->doubt_rail, &r->doubt);
 		net_message_over(c);
 	}
 }
@@ -401,8 +340,12 @@ void net_eager_forget(struct net_recv *r, bool lost)
 	for (uint32_t i = 0; i < r->nslots && r->eager; i++)
 		if (r->slot[i].copy)
 			give_back(r, (int)r->slot[i].left, r->slot[i].total);
-	for (; r->nearly; drop(r, 0))
-		give_back(r, r->early[0].rail, r->early[0].buf);
+	while (r->nearly) {
+		const struct net_early *m = &r->early[--r->nearly];
+
+		if (m->rail != NET_TO_READ)
+			give_back(r, m->rail, m->buf);
+	}
 	if (!lost)
 		r->c.engine->eager_free += r->held;
 }

@@ -32,7 +32,7 @@ uint32_t net_eager_bytes(const struct net_dev *dev);
  */
 static inline bool net_eager_may(const struct net_send *s, size_t size)
 {
-	return size <= s->eager_max && proto_before(s->eager_next, s->eager_limit) &&
+	return size <= s->eager_max && proto_before(s->eager_sent, s->eager_limit) &&
 	       (s->free | s->eager) == ~0ull;
 }
 
@@ -84,8 +84,9 @@ static inline void net_eager_promise(struct net_recv *r, const struct net_mr *mr
  */
 bool net_eager_arrived(struct net_engine *e, uint32_t id, int rail, uint64_t wr_id,
 		       const uint8_t *data, uint32_t len);
-/* @req was posted: for what is here already. */
-void net_eager_posted(struct net_recv *r, struct net_req *req);
+/* Bring @m to @slot, whose line is @l. */
+void net_eager_deliver(struct net_recv *r, const struct net_early *m, struct net_slot *slot,
+		       const struct proto_cts *l);
 /* Copies for buffers of @req that the NIC is to make; false: no credits. */
 bool net_eager_copy(struct net_recv *r, struct net_req *req);
 /* There is one into buffer @i of @req. */
@@ -97,9 +98,9 @@ static inline bool net_eager_copies(const struct net_req *req, uint32_t i)
 /* It is made. */
 void net_eager_copied(struct net_req *req, uint32_t i, int rail);
 /*
- * A line failed. That is no error of receives that need no line, because all of their data went
- * ahead: the peer may be over by then. True: it is left to net_eager_resolve(), once all that has
- * arrived was looked at.
+ * A word to the peer failed: a line, or that data were read. That is no error of receives whose
+ * data are here, or came ahead of their lines: the peer may be over by then. True: it is left to
+ * net_eager_resolve(), once all that has arrived was looked at.
  */
 bool net_eager_doubt(struct net_req *req, int rail, const struct srd_wc *wc);
 /* Nothing more is to be polled: comms with receives that still need their peer fail. */

@@ -45,6 +45,7 @@ static int qp_init(struct srd_qp *qp, struct net_engine *e, struct net_rail *rai
 		.max_send_wr = min_u32(SQ_DEPTH, nic->dev.attr.max_sq_wr),
 		.max_recv_wr = recv_wr,
 		.max_send_sge = e->mode == PROTO_SEND || e->eager_max ? 2 : 1,
+		.max_inline = e->mode == PROTO_READ ? sizeof(struct proto_fin) : 0,
 		.sl = sl,
 		.unsolicited = e->unsolicited,
 	};

@@ -99,9 +99,6 @@ static void again(struct net_req *req, int kind, uint32_t which)
 	case WR_READ:
 		net_read_lost(req, which);
 		break;
-	case WR_FIN:
-		net_fin_lost(req, which);
-		break;
 	case WR_LINES:
 		req->busy--;
 		/* fall through */
@@ -109,9 +106,11 @@ static void again(struct net_req *req, int kind, uint32_t which)
 		req->lost |= (uint8_t)(1u << which);
 		net_todo_add(req);
 		break;
-	default: /* a question whether the peer lives, or a grant of segments */
+	default: /* a question whether the peer lives, what was read, or a grant of segments */
 		if (req->comm->kind == NET_SEND)
 			net_stall_ask_again(req->comm);
+		else if (req->comm->engine->mode == PROTO_READ)
+			net_read_tell(req);
 		else if (req->comm->engine->mode == PROTO_SEND)
 			net_grant_lost((struct net_recv *)req->comm);
 		break;

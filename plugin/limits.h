@@ -13,9 +13,11 @@ enum {
 	NET_EAGER_MOST = 32,    /* eager messages of one comm that may wait for their receives */
 	/* messages of one comm, where the peer does not write: see message.h */
 	NET_LINES_UNSEEN = 68,
-	NET_SENDS_UNREAD = 32,
+	NET_SENDS_UNREAD = 32, /* as many as NCCL has outstanding */
+	NET_FINS_UNSEEN = 40,
 	NET_GRANTS_UNSEEN = 10,
 	NET_ASKS = 8,
+	NET_EARLY_MOST = NET_EAGER_MOST + NET_SENDS_UNREAD, /* what is for no receive yet */
 	NET_MAX_COMMS = 1 << 17, /* receive comms of one engine: 17 bits of an immediate */
 };
 

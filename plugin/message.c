@@ -30,8 +30,10 @@ int net_message_send(struct net_comm *c, int rail, uint32_t imm, const struct ib
 
 	if (unlikely(!r->ctrl_free))
 		return -EAGAIN;
-	if (nsge)
+	if (nsge) {
 		wr.sge[0] = *sge;
+		wr.inl = sge->length <= r->ctrl.max_inline;
+	}
 	rc = srd_post(&r->ctrl, &wr, 1);
 	if (unlikely(rc))
 		return rc == -EAGAIN ? -EIO : rc; /* the credits say that there is room */
@@ -125,7 +127,7 @@ void net_message(struct net_engine *e, uint32_t imm, const uint8_t *data, uint32
 		c->err = -ECONNRESET;
 	} else if (note.type != PROTO_LINES) {
 		c->mover->message(c, &note, data, len);
-	} else if (c->kind == NET_SEND) {
+	} else if (c->kind == NET_SEND && e->mode == PROTO_SEND) {
 		got_lines((struct net_send *)c, data, len);
 	}
 }

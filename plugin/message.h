@@ -7,14 +7,16 @@
  * even if it does not get to look. So of a comm there are never more than net_message_share(),
  * and an engine takes as many comms as it has receives for.
  *
- * Of lines, NET_LINES_UNSEEN that the peer has not spoken of: for as many receives as NCCL has
- * outstanding, of which some may take two; and for those that eager messages were there for, as a
- * peer that has sent all it had may never speak of their lines.
+ * By messages, of lines, NET_LINES_UNSEEN that the peer has not spoken of: for as many receives as
+ * NCCL has outstanding, of which some may take two; and for those that eager messages were there
+ * for, as a peer that has sent all it had may never speak of their lines.
  *
- * Of reads, NET_SENDS_UNREAD that say where data are, and as many that they were read.
+ * By reads, NET_SENDS_UNREAD that say where data are; and NET_FINS_UNSEEN that some were read, of
+ * which each tells of one more, or of so many more promises (read.c).
  *
- * Of grants, each is of as many segments as are out, or more. So those that the sender has not seen
- * are twice as many with each, and NET_WINDOW at most; and there may be one that is late.
+ * By messages, of grants, each is of as many segments as are out, or more. So those that the sender
+ * has not seen are twice as many with each, and NET_WINDOW at most; and there may be one that is
+ * late.
  *
  * Of signs of life, NET_ASKS without an answer, which are more than 20 minutes; those that read a
  * byte take no receive. And one that it is over.
@@ -30,13 +32,11 @@ void net_message(struct net_engine *e, uint32_t imm, const uint8_t *data, uint32
 /* What a comm may have to take, before it sees any of it. */
 static inline uint32_t net_message_share(enum proto_mode mode, enum net_comm_kind kind)
 {
-	uint32_t lines = kind == NET_SEND ? NET_LINES_UNSEEN : 0;
-
 	if (mode == PROTO_WRITE)
 		return 0;
 	if (mode == PROTO_READ)
-		return lines + NET_SENDS_UNREAD + 1;
-	return lines + (kind == NET_SEND ? NET_GRANTS_UNSEEN : 0) + NET_ASKS + 1;
+		return (kind == NET_SEND ? NET_FINS_UNSEEN : NET_SENDS_UNREAD) + 1;
+	return (kind == NET_SEND ? NET_LINES_UNSEEN + NET_GRANTS_UNSEEN : 0) + NET_ASKS + 1;
 }
 
 /* Is there room for the lines of one more receive? */
@@ -59,7 +59,7 @@ void net_message_over(struct net_comm *c);
 
 /*
  * Send @nsge pieces with @imm from the control queue pair of @rail to the peer's; -EAGAIN: no
- * credits. It completes as @wr_id.
+ * credits. It completes as @wr_id, until when what does not fit into the request must stay.
  */
 int net_message_send(struct net_comm *c, int rail, uint32_t imm, const struct ibv_sge *sge,
 		     int nsge, uint64_t wr_id);

@@ -16,7 +16,7 @@
 #include "srd.h"
 
 enum {
-	PROTO_VERSION = 1,
+	PROTO_VERSION = 2,
 	PROTO_HANDLE_BYTES = 128,
 	PROTO_MSG_BYTES = 512, /* the most a message takes */
 	PROTO_SEGMENT_MIN = 512,
@@ -118,6 +118,12 @@ int proto_type(const uint8_t *in, size_t len);
 int proto_req_unpack(struct proto_req *req, const uint8_t *in, size_t len);
 int proto_resp_unpack(struct proto_resp *resp, const uint8_t *in, size_t len);
 
+/* Numbers that come round: @a is before @b. */
+static inline bool proto_before(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) < 0;
+}
+
 /* ---- clear to send ---- */
 
 /* Of a line. Peers that know of none of these have small numbers in place of the flags. */
@@ -185,8 +191,8 @@ static inline struct proto_imm proto_imm_unpack(uint32_t imm)
 
 enum proto_note_type {
 	PROTO_LINES,        /* clear-to-send lines, up to NET_MAX_RECVS */
-	PROTO_READY,        /* one line that says where the data of a send are */
-	PROTO_FIN,          /* they have been read; entry is the request that READY named */
+	PROTO_READY,        /* a struct proto_ready: where the data of a send are */
+	PROTO_FIN,          /* a struct proto_fin: which of them have been read */
 	PROTO_SEGMENT,      /* a part of the data; entry is the ring's */
 	PROTO_LAST_SEGMENT, /* the one with the highest number */
 	PROTO_OVER,         /* the comm has failed, or was closed before its requests were done */
@@ -246,17 +252,48 @@ static inline uint32_t proto_grant(const struct proto_note *note, uint32_t known
  */
 struct proto_eager {
 	uint32_t seq;
-	uint32_t base; /* line: all before it have their messages */
+	uint32_t base; /* line: all before it have their messages; by reads there are no lines */
 	uint32_t tag;
 	uint32_t len; /* of the data that follow */
 };
 
 static_assert(sizeof(struct proto_eager) == 16, "data behind it are aligned");
 
-/* Numbers that come round: @a is before @b. */
-static inline bool proto_before(uint32_t a, uint32_t b)
+/* ---- reads ---- */
+
+/* Where the data of a send are, for the receiver to match as an eager message, and to read. */
+struct proto_ready {
+	uint64_t addr;
+	uint32_t len;
+	uint32_t tag;
+	uint32_t conn_id; /* the sender's */
+	uint32_t rkey[NET_MAX_RAILS];
+	uint32_t seq;    /* among eager messages and these */
+	uint32_t number; /* among these, from 0; in turn at most NET_SENDS_UNREAD are not read */
+};
+
+static_assert(sizeof(struct proto_ready) == 64, "no receive is larger than lines need");
+
+/*
+ * What a receiver has done, all of it: who sees the newest needs no other, and the same twice does
+ * no harm. It goes whenever a poll has found that reads are over, for all of them.
+ */
+struct proto_fin {
+	uint32_t conn_id; /* the sender's */
+	uint32_t read;    /* all numbers before it have been read */
+	uint32_t beyond;  /* and these from it on, a bit each */
+	uint32_t eager;   /* eager messages that may be sent since the beginning */
+};
+
+static_assert(sizeof(struct proto_fin) == 16, "fits into a request");
+static_assert(NET_SENDS_UNREAD == 32, "bits of beyond");
+
+/* Has number @k been read? */
+static inline bool proto_fin_has(const struct proto_fin *fin, uint32_t k)
 {
-	return (int32_t)(a - b) < 0;
+	uint32_t ahead = k - fin->read;
+
+	return proto_before(k, fin->read) || (ahead < NET_SENDS_UNREAD && fin->beyond >> ahead & 1);
 }
 
 #endif

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Data by RDMA reads of the receiver, for EFAs that cannot write: the lines come as messages, a
- * send answers one with where its data are, the receiver reads them straight into its buffer and
- * says when the sender's may be used again.
+ * Data by RDMA reads of the receiver, for EFAs that cannot write. There are no lines: a send says
+ * where its data are as soon as NCCL makes it, the receiver finds the buffer, as for an eager
+ * message, reads them straight into it, and says when the sender's may be used again: for all that
+ * one poll has found to be over, in one message.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "cut.h"
+#include "eager.h"
+#include "early.h"
 #include "message.h"
 #include "mover.h"
 #include "p2p.h"
@@ -25,115 +28,165 @@ enum {
 	SLOT_OVER,
 };
 
-/* ---- sender ---- */
+/*
+ * Promises that are news, so many that a message is worth it; fewer go with others, or when the
+ * sender has none left.
+ */
+enum { PROMISES_NEWS = NET_EAGER_MOST / 2 };
 
-static struct proto_cts *note_of(const struct net_send *s, const struct net_req *req)
+static_assert((int)NET_FINS_UNSEEN > NET_SENDS_UNREAD + NET_EAGER_MOST / PROMISES_NEWS + 1,
+	      "each is of a read more, of as many promises, or of the first");
+
+static uint32_t bit_of(uint32_t number)
 {
-	return (struct proto_cts *)s->notes->mem + (req - s->req);
+	return 1u << number % NET_SENDS_UNREAD;
 }
+
+/* ---- sender ---- */
 
 static int post_ready(struct net_send *s, struct net_req *req)
 {
-	struct proto_cts *note = note_of(s, req);
-	int rail = net_live_rail(&s->c, note->rail0), rc;
-	struct ibv_sge sge = {(uintptr_t)note, sizeof(*note), s->notes->lkey[rail]};
+	const struct proto_ready *ready = (struct proto_ready *)s->notes->mem + (req - s->req);
+	int rail = net_live_rail(&s->c, s->ahead_rail), rc;
+	struct ibv_sge sge = {(uintptr_t)ready, sizeof(*ready), s->notes->lkey[rail]};
 
 	rc = net_message_send(&s->c, rail, proto_note_pack(PROTO_READY, s->c.peer_id, 0, 0), &sge,
 			      1, (uintptr_t)req | WR_LINES);
-	if (rc == 0)
+	if (rc == 0) {
 		req->busy++;
+		s->ahead_rail = (uint8_t)net_next_rail(&s->c, rail);
+	}
 	return rc;
 }
 
-/* The line of the send, filled in for the way back: tag names the request. */
-static int send_ready(struct net_send *s, struct net_req *req, const struct proto_cts *l,
-		      uint32_t seq, const void *data, const struct net_mr *mr)
+int net_read_send(struct net_send *s, struct net_req *req, const void *data, uint32_t size, int tag,
+		  const struct net_mr *mr)
 {
-	struct proto_cts *note = note_of(s, req);
+	struct proto_ready *ready = (struct proto_ready *)s->notes->mem + (req - s->req);
 	int rc;
 
-	/* Its last note has not left yet; or there is no receive for one more at the peer. */
-	if (unlikely(req->busy || s->unread == NET_SENDS_UNREAD))
+	/* The last that was said there has not left yet; or there is no receive for one more. */
+	if (unlikely(req->busy || s->next_ready - s->unread == NET_SENDS_UNREAD))
 		return -EAGAIN;
-	*note = (struct proto_cts){
+	*ready = (struct proto_ready){
 		.addr = (uintptr_t)data,
-		.len = req->bytes,
-		.tag = (uint32_t)(req - s->req),
+		.len = size,
+		.tag = (uint32_t)tag,
 		.conn_id = s->conn_id,
-		.rail0 = l->rail0,
-		.seq = seq,
+		.seq = s->next_ahead,
+		.number = s->next_ready,
 	};
-	for (int i = 0; i < s->c.nrails && req->bytes; i++)
-		note->rkey[i] = mr->rkey[i];
-	req->seq = seq;
+	for (int i = 0; i < s->c.nrails && size; i++)
+		ready->rkey[i] = mr->rkey[i];
+	req->bytes = size;
 	req->to_come = 1;
 	rc = post_ready(s, req);
-	s->unread += rc == 0;
-	return rc;
+	if (unlikely(rc))
+		return rc;
+	s->reading[s->next_ready++ % NET_SENDS_UNREAD] = (uint8_t)(req - s->req);
+	s->next_ahead++;
+	return 0;
 }
 
-static void got_fin(struct net_send *s, const struct proto_note *note)
+/* All that is said to be read, and was not known to be. */
+static void were_read(struct net_send *s, const struct proto_fin *fin)
 {
-	struct net_req *req = &s->req[note->entry % NET_MAX_REQS];
+	for (uint32_t k = s->unread; k != s->next_ready; k++) {
+		if (s->read & bit_of(k) || !proto_fin_has(fin, k))
+			continue;
+		s->read |= bit_of(k);
+		s->req[s->reading[k % NET_SENDS_UNREAD]].to_come = 0;
+	}
+	for (; s->read & bit_of(s->unread); s->unread++)
+		s->read &= ~bit_of(s->unread);
+}
 
-	if (!req->in_use || !req->to_come || (req->seq & PROTO_NOTE_LAP) != note->lap)
+static void got_fin(struct net_send *s, const uint8_t *data, uint32_t len)
+{
+	struct proto_fin fin;
+
+	if (len != sizeof(fin))
 		return;
-	req->to_come = 0;
-	s->unread--;
+	memcpy(&fin, data, sizeof(fin));
+	if (fin.conn_id != s->conn_id || proto_before(s->next_ready, fin.read) ||
+	    proto_before(s->eager_sent + NET_EAGER_MOST, fin.eager))
+		return;
+	were_read(s, &fin);
+	if (proto_before(s->eager_limit, fin.eager))
+		s->eager_limit = fin.eager;
 }
 
 /* ---- receiver ---- */
 
+static struct proto_ready *ready_of(const struct net_recv *r, uint32_t number)
+{
+	return (struct proto_ready *)r->ready->mem + number % NET_SENDS_UNREAD;
+}
+
 static void got_ready(struct net_recv *r, const uint8_t *data, uint32_t len)
 {
-	const struct proto_cts *l;
-	struct net_slot *slot;
-	struct proto_cts note;
+	struct proto_ready ready;
+	struct net_early m = {.rail = NET_TO_READ};
 
-	if (len != sizeof(note))
+	if (len != sizeof(ready))
 		return;
-	memcpy(&note, data, sizeof(note));
-	l = net_line(r->mirror, note.seq, r->nslots);
-	slot = &r->slot[(note.seq - 1) & (r->nslots - 1)];
-	/* Only what an open buffer waits for; a sender never has more than was asked for. */
-	if (!slot->open || slot->state != SLOT_WAITS || l->seq != note.seq ||
-	    l->conn_id != note.conn_id || note.len > l->len)
+	memcpy(&ready, data, sizeof(ready));
+	/* Each once, whatever is sent again. */
+	if (ready.conn_id != r->fin.conn_id || proto_fin_has(&r->fin, ready.number) ||
+	    ready.number - r->fin.read >= NET_SENDS_UNREAD || r->known & bit_of(ready.number))
 		return;
-	*net_line(r->notes, note.seq, r->nslots) = note;
-	net_message_answered(r, note.seq);
+	m.buf = ready.number;
+	m.head = (struct proto_eager){.seq = ready.seq, .tag = ready.tag, .len = ready.len};
+	*ready_of(r, ready.number) = ready;
+	if (net_early_arrived(r, &m))
+		r->known |= bit_of(ready.number);
+}
+
+void net_read_deliver(struct net_recv *r, uint32_t number, struct net_slot *slot)
+{
+	slot->open = false;
 	slot->state = SLOT_READY;
-	r->req[slot->req].busy++; /* until the sender has been told */
+	slot->total = number;
 	net_todo_add(&r->req[slot->req]);
 }
 
-/* The line of buffer @i of @req in @block. */
-static struct proto_cts *at(const struct net_block *block, const struct net_recv *r,
-			    const struct net_req *req, uint32_t i)
+static void all_read(struct net_recv *r, struct net_slot *slot, uint32_t bytes)
 {
-	return (struct proto_cts *)block->mem + ((req->slot + i) & (r->nslots - 1));
-}
+	struct proto_fin *fin = &r->fin;
 
-static uint64_t wr_id_of(const struct net_req *req, uint32_t i, int kind)
-{
-	return (uintptr_t)req | i << WR_BUF_SHIFT | (uint64_t)kind;
-}
-
-static void all_read(struct net_slot *slot, const struct proto_cts *note)
-{
-	slot->bytes = note->len;
+	slot->bytes = bytes;
 	slot->state = SLOT_READ;
+	r->known &= ~bit_of(slot->total);
+	fin->beyond |= 1u << (slot->total - fin->read);
+	for (; fin->beyond & 1; fin->beyond >>= 1)
+		fin->read++;
+	r->fin_untold = true;
+}
+
+/* What is read into buffer @i of @req, whose line is @l: a longer message is cut off. */
+static uint32_t bytes_of(const struct net_recv *r, const struct net_slot *slot,
+			 const struct proto_cts *l)
+{
+	uint32_t len = ready_of(r, slot->total)->len;
+
+	return len < l->len ? len : l->len;
 }
 
 /* False: no credits for it. */
 static bool start_reads(struct net_recv *r, struct net_req *req, uint32_t i, struct net_slot *slot)
 {
-	const struct proto_cts *l = at(r->mirror, r, req, i), *note = at(r->notes, r, req, i);
-	struct net_cut cut = net_cut(&r->c, note->len, note->rail0);
-	struct srd_wr wr = {.wr_id = wr_id_of(req, i, WR_READ), .op = IBV_WR_RDMA_READ, .nsge = 1};
+	const struct proto_cts *l = net_line(r->mirror, req->seq + i, r->nslots);
+	const struct proto_ready *ready = ready_of(r, slot->total);
+	struct net_cut cut = net_cut(&r->c, bytes_of(r, slot, l), l->rail0);
+	struct srd_wr wr = {
+		.wr_id = (uintptr_t)req | i << WR_BUF_SHIFT | WR_READ,
+		.op = IBV_WR_RDMA_READ,
+		.nsge = 1,
+	};
 	int rc;
 
-	if (note->len == 0) {
-		all_read(slot, note);
+	if (cut.bytes == 0) {
+		all_read(r, slot, 0);
 		return true;
 	}
 	if (unlikely(!slot->mr)) {
@@ -149,8 +202,8 @@ static bool start_reads(struct net_recv *r, struct net_req *req, uint32_t i, str
 		wr.sge[0].addr = l->addr + cut.off;
 		wr.sge[0].length = cut.len;
 		wr.sge[0].lkey = slot->mr->lkey[cut.rail];
-		wr.raddr = note->addr + cut.off;
-		wr.rkey = note->rkey[cut.rail];
+		wr.raddr = ready->addr + cut.off;
+		wr.rkey = ready->rkey[cut.rail];
 		rc = net_data_post(&r->c, cut.rail, &wr, cut.len);
 		if (unlikely(rc))
 			net_comm_fail(&r->c, rc, "post of a read", cut.rail, NULL);
@@ -158,29 +211,28 @@ static bool start_reads(struct net_recv *r, struct net_req *req, uint32_t i, str
 	return true;
 }
 
-/*
- * False: no credits for it. Only then the buffer is filled: who has nothing more to wait for does
- * not look any more, and the sender would wait.
- */
-static bool tell(struct net_recv *r, struct net_req *req, uint32_t i, struct net_slot *slot)
+/* Tell the sender all; false: no credits. */
+static bool tell(struct net_recv *r, struct net_req *req)
 {
-	const struct proto_cts *note = at(r->notes, r, req, i);
-	int rail = net_live_rail(&r->c, note->rail0);
-	uint32_t imm = proto_note_pack(PROTO_FIN, r->c.peer_id, note->tag % NET_MAX_REQS,
-				       note->seq & PROTO_NOTE_LAP);
-	int rc = net_message_send(&r->c, rail, imm, NULL, 0, wr_id_of(req, i, WR_FIN));
+	struct ibv_sge sge = {(uintptr_t)&r->fin, sizeof(r->fin), 0};
+	int rail = net_live_rail(&r->c, r->next_rail), rc;
 
+	r->fin.eager = r->eager_limit;
+	rc = net_message_send(&r->c, rail, proto_note_pack(PROTO_FIN, r->c.peer_id, 0, 0), &sge, 1,
+			      (uintptr_t)req | WR_NOTE);
 	if (rc == -EAGAIN)
 		return false;
 	if (unlikely(rc))
 		net_comm_fail(&r->c, rc, "post of a message", rail, NULL);
-	slot->state = SLOT_OVER;
-	if (slot->open) /* the word was not lost */
-		net_slot_filled(r, slot);
+	r->fin_untold = false;
+	r->eager_told = r->eager_limit;
 	return true;
 }
 
-/* Reads that can begin, senders that are to be told. */
+/*
+ * Reads that can begin; senders that are to be told. Only then buffers are filled: who has nothing
+ * more to wait for does not look any more, and the sender would wait.
+ */
 static bool run_recv(struct net_recv *r, struct net_req *req)
 {
 	for (uint32_t i = 0; i < req->n; i++) {
@@ -191,8 +243,16 @@ static bool run_recv(struct net_recv *r, struct net_req *req)
 			slot->state = SLOT_OVER;
 		if (slot->state == SLOT_READY && !start_reads(r, req, i, slot))
 			return false;
-		if (slot->state == SLOT_READ && !tell(r, req, i, slot))
-			return false;
+	}
+	if (r->fin_untold && !tell(r, req))
+		return false;
+	for (uint32_t i = 0; i < req->n; i++) {
+		struct net_slot *slot = net_slot_of(r, req, i);
+
+		if (slot->state == SLOT_READ) {
+			slot->state = SLOT_OVER;
+			net_slot_filled(r, slot);
+		}
 	}
 	return true;
 }
@@ -226,7 +286,7 @@ void net_read_completed(struct net_req *req, uint32_t i, int rail)
 	if (unlikely(slot->state == SLOT_READING_AGAIN))
 		slot->state = SLOT_READY;
 	else
-		all_read(slot, at(r->notes, r, req, i));
+		all_read(r, slot, bytes_of(r, slot, net_line(r->mirror, req->seq + i, r->nslots)));
 	net_todo_add(req);
 }
 
@@ -241,11 +301,44 @@ void net_read_lost(struct net_req *req, uint32_t i)
 	net_todo_add(req);
 }
 
-void net_fin_lost(struct net_req *req, uint32_t i)
+void net_read_tell(struct net_req *req)
 {
-	net_slot_of((struct net_recv *)req->comm, req, i)->state = SLOT_READ;
+	((struct net_recv *)req->comm)->fin_untold = true;
 	net_todo_add(req);
 }
+
+/* ---- eager messages ---- */
+
+/* Have so many promises not been told that a message is worth it? */
+static bool are_news(const struct net_recv *r)
+{
+	uint32_t news = r->eager_limit - r->eager_told;
+
+	return news >= PROMISES_NEWS || (news && r->eager_came == r->eager_told);
+}
+
+void net_read_renew(struct net_recv *r, const struct net_slot *slot)
+{
+	net_eager_promise(r, slot->mr);
+	if (are_news(r))
+		net_read_tell(&r->req[slot->req]);
+}
+
+/* Where lines would be sent. */
+static int no_lines(struct net_recv *r, struct net_req *req, uint32_t seq, uint32_t n)
+{
+	(void)seq;
+	(void)n;
+	if (are_news(r))
+		tell(r, req); /* without credits later */
+	if (unlikely(r->doubtful)) {
+		r->c.engine->doubtful = true;
+		r->c.engine->patience = 1;
+	}
+	return 0;
+}
+
+/* ---- both ---- */
 
 static void message(struct net_comm *c, const struct proto_note *note, const uint8_t *data,
 		    uint32_t len)
@@ -253,12 +346,11 @@ static void message(struct net_comm *c, const struct proto_note *note, const uin
 	if (c->kind == NET_RECV && note->type == PROTO_READY)
 		got_ready((struct net_recv *)c, data, len);
 	else if (c->kind == NET_SEND && note->type == PROTO_FIN)
-		got_fin((struct net_send *)c, note);
+		got_fin((struct net_send *)c, data, len);
 }
 
 const struct net_mover net_read = {
-	.lines = net_message_lines,
-	.send = send_ready,
+	.lines = no_lines,
 	.run = run,
 	.message = message,
 };

@@ -5,11 +5,13 @@
 
 #include "cut.h"
 #include "eager.h"
+#include "early.h"
 #include "flush.h"
 #include "message.h"
 #include "mover.h"
 #include "nccl_net_abi.h"
 #include "p2p.h"
+#include "todo.h"
 
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
@@ -177,8 +179,10 @@ static ALWAYS_INLINE int recv_entered(struct net_recv *r, int n, void *const *da
 	if (!quiet)
 		promise(r, req, (uint32_t)n);
 	begin_recv(r, req, (uint32_t)n, request);
-	if (unlikely(r->nearly))
-		net_eager_posted(r, req);
+	if (unlikely(r->nearly)) {
+		net_early_posted(r, req);
+		net_todo_run(r->c.engine);
+	}
 	return 0;
 close_slots:
 	for (int i = 0; i < n; i++)
@@ -208,7 +212,7 @@ static __attribute__((noinline)) bool may_be_quiet(struct net_recv *r, int n,
 		r->nquiet = 0; /* another was posted since */
 	if (n > 1 || r->nquiet == r->quiet_most)
 		return false;
-	return !r->eager || (mr->gpu && r->eager_next == r->eager_limit && !r->nearly);
+	return !r->eager || (mr->gpu && r->eager_came == r->eager_limit && !r->nearly);
 }
 
 void net_quiet_expect(struct net_recv *r)
@@ -274,10 +278,10 @@ void net_recv_forget(struct net_recv *r, const struct net_mr *mr)
 	if (r->c.engine->mode == PROTO_WRITE && !r->eager)
 		return; /* the device refuses the peer */
 	for (uint32_t i = 0; i < r->nslots; i++) {
-		if ((!r->slot[i].open && !r->slot[i].copy) || r->slot[i].mr != mr)
+		if (r->slot[i].mr != mr)
 			continue;
 		r->slot[i].mr = NULL;
-		if (r->c.engine->mode != PROTO_SEND)
+		if (r->c.engine->mode != PROTO_SEND || !(r->slot[i].open || r->slot[i].copy))
 			continue;
 		r->slot[i].open = false;
 		r->c.err = -ECANCELED;

@@ -3,7 +3,7 @@
  * Sends, and which buffer each goes into. A receiver announces the buffers of a receive as lines in
  * the sender's ring, in the order of its receives. Sends go into those of the oldest receive that
  * has buffers left, each into the first free one with its tag, as NCCL's contract wants it; a send
- * that finds none waits.
+ * that finds none waits. By reads, where it is the receiver that looks for the buffer, none does.
  */
 #include <errno.h>
 #include <string.h>
@@ -109,19 +109,30 @@ static inline void begin(struct net_send *s, struct net_req *req, void **request
 	*request = req;
 }
 
+static bool may_go_ahead(const struct net_send *s, size_t size)
+{
+	return net_eager_may(s, size) || s->c.engine->mode == PROTO_READ;
+}
+
+/* Without a line. */
 static int start_ahead(struct net_send *s, void *data, size_t size, int tag,
 		       const struct net_mr *mr, void **request)
 {
 	struct net_req *req = &s->req[__builtin_ctzll(s->free)];
-	int rc = net_eager_send(s, req, data, (uint32_t)size, tag, mr);
+	bool eager = net_eager_may(s, size);
+	int rc;
 
+	if (eager)
+		rc = net_eager_send(s, req, data, (uint32_t)size, tag, mr);
+	else
+		rc = net_read_send(s, req, data, (uint32_t)size, tag, mr);
 	if (rc == -EAGAIN)
 		return rc;
 	if (unlikely(rc)) {
 		net_comm_fail(&s->c, rc, "post of a send", 0, NULL);
 		return rc;
 	}
-	if (unlikely(s->c.engine->counting))
+	if (unlikely(eager && s->c.engine->counting))
 		net_count(&s->c.engine->counts.eager_sends, 1);
 	begin(s, req, request);
 	return 0;
@@ -180,7 +191,7 @@ static __attribute__((noinline)) int send_any(struct net_send *s, void *data, si
 		if (likely(rc == 0))
 			take(s, i);
 	} else {
-		if (s->c.err || !net_eager_may(s, size))
+		if (s->c.err || !may_go_ahead(s, size))
 			return no_line(s);
 		if (likely(s->free))
 			rc = start_ahead(s, data, size, tag, mr, request);
@@ -250,11 +261,13 @@ static __attribute__((noinline, cold)) int look_instead(struct net_send *s)
 	return rc;
 }
 
-/* Lines are written, or else come as messages. */
+/* Lines are written, or else come as messages, or are not needed. */
 static bool may_have_come(const struct net_send *s)
 {
+	const struct net_engine *e = s->c.engine;
+
 	return is_here(s, s->next_seq) ||
-	       (unlikely(s->c.engine->mode != PROTO_WRITE) && !net_engine_idle(s->c.engine));
+	       (unlikely(e->mode != PROTO_WRITE) && (e->mode == PROTO_READ || !net_engine_idle(e)));
 }
 
 /* First the look that NCCL makes far more often than there is something to do. */

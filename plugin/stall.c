@@ -68,7 +68,9 @@ static uint64_t mark_of(struct net_comm *c)
 /* Where a request is done and its place is taken again in the same way, this is another. */
 static uint32_t turn_of(const struct net_comm *c)
 {
-	return c->kind == NET_SEND ? ((const struct net_send *)c)->next_seq
+	const struct net_send *s = (const struct net_send *)c;
+
+	return c->kind == NET_SEND ? s->next_seq + s->next_ahead
 				   : ((const struct net_recv *)c)->next_seq;
 }
 
@@ -86,7 +88,7 @@ static struct net_req *any_open(struct net_comm *c)
 /* Another with every send that starts. Not 0. */
 static uint64_t sends_so_far(const struct net_send *s)
 {
-	return (uint64_t)s->next_seq << 32 | (uint32_t)(s->eager_next << 8 | s->taken);
+	return (uint64_t)s->next_seq << 32 | (uint32_t)(s->next_ahead << 8 | s->taken);
 }
 
 void net_stall_waits(struct net_send *s)
@@ -194,7 +196,9 @@ static void report(struct net_comm *c, int64_t ms)
 		net_warn("NET/EFA: nothing has happened for %lld s to a receive: %s, %s. %u bytes "
 			 "are here; the peer %s. Does it send? Its log may tell",
 			 s, here, there, bytes_here((struct net_recv *)c, req),
-			 req->busy ? "may not know of it yet" : "knows of it");
+			 c->engine->mode == PROTO_READ ? "need not know of it"
+			 : req->busy                   ? "may not know of it yet"
+						       : "knows of it");
 }
 
 /* True: nothing has happened. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages between comms from a peer that may say anything: lines, answers to them, segments. They
+ * Messages between comms from a peer that may say anything: lines, where data are,
+ * that they were read, segments. They
  * are written nowhere but where they may be, and a request is done at most once. Input: how data
  * move; then messages: what each is, and changes to one that makes sense.
  */
@@ -86,6 +87,14 @@ static void open_buffers(struct world *w)
 	}
 }
 
+/* The peer was told of these data. */
+static void open_reads(struct world *w)
+{
+	w->s.next_ready = NET_SENDS_UNREAD;
+	for (int i = 0; i < NET_SENDS_UNREAD; i++)
+		w->s.reading[i] = (uint8_t)i;
+}
+
 /* All that the peer may send of these buffers was granted to it. */
 static void open_segments(struct world *w)
 {
@@ -119,7 +128,8 @@ static struct world *world_new(enum proto_mode mode)
 	w->s.conn_id = CONN;
 	w->s.ring = &w->ring;
 	w->r.mirror = &w->mirror;
-	w->r.notes = &w->notes;
+	w->r.ready = &w->notes;
+	w->r.fin.conn_id = CONN;
 	w->r.nslots = LINES;
 	w->r.ring_mask = LINES - 1;
 	w->r.next_seq = OPEN + 1;
@@ -129,6 +139,7 @@ static struct world *world_new(enum proto_mode mode)
 	w->r.eager = true;
 	w->r.held = w->r.eager_limit = NET_EAGER_MOST;
 	open_buffers(w);
+	open_reads(w);
 	open_segments(w);
 	return w;
 }
@@ -158,9 +169,21 @@ static uint32_t good(uint8_t *msg, unsigned type, uint32_t seq)
 
 	switch (type) {
 	case PROTO_LINES:
-	case PROTO_READY:
 		memcpy(msg, &line, sizeof(line));
 		return sizeof(line);
+	case PROTO_READY:
+		memcpy(msg,
+		       &(struct proto_ready){.len = BUFFER / 2,
+					     .tag = seq % 5 % 2,
+					     .conn_id = CONN,
+					     .seq = seq,
+					     .number = seq},
+		       sizeof(struct proto_ready));
+		return sizeof(struct proto_ready);
+	case PROTO_FIN:
+		memcpy(msg, &(struct proto_fin){.conn_id = CONN, .read = seq, .eager = seq},
+		       sizeof(struct proto_fin));
+		return sizeof(struct proto_fin);
 	case PROTO_SEGMENT:
 	case PROTO_LAST_SEGMENT:
 		memcpy(msg, &(uint32_t){seq % 3}, 4);
@@ -181,7 +204,7 @@ static uint32_t good(uint8_t *msg, unsigned type, uint32_t seq)
 static bool is_kept(const struct net_recv *r, uint32_t buf)
 {
 	for (int i = 0; i < r->nearly; i++)
-		if (r->early[i].buf == buf)
+		if (r->early[i].rail != NET_TO_READ && r->early[i].buf == buf)
 			return true;
 	return false;
 }
@@ -197,7 +220,6 @@ static void ahead(struct world *w, uint32_t comm, const uint8_t *msg, uint32_t l
 	need(buf < BUFFERS);
 	memcpy(w->rx + buf * MOST, msg, len);
 	net_eager_arrived(&w->e, comm, 0, (uint64_t)buf << 8, w->rx + buf * MOST, len);
-	need(w->r.nearly <= w->r.held);
 	w->r.eager_limit += (uint32_t)(held - w->r.held);
 	w->r.held = held;
 	w->e.rail[0].data_rx.nback = 0;
@@ -236,6 +258,7 @@ static void check(const struct world *w)
 		need(w->r.req[i].to_come <= 1 && w->s.req[i].to_come <= 1);
 		need(i < OPEN || !w->r.req[i].in_use);
 	}
+	need(w->r.nearly <= NET_EARLY_MOST);
 	need(w->r.arrived <= w->r.granted && w->r.wanted <= w->r.granted - w->r.arrived);
 	for (int i = 0; i < LINES; i++)
 		need(!w->r.slot[i].open || w->r.req[w->r.slot[i].req].to_come == 1);

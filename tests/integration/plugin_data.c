@@ -127,12 +127,12 @@ static struct sizes unequal[] = {
 	{2, 1},         {65, 64},     {4097, 4096},     {1 << 20, 100}, {1 << 20, 70000},
 };
 
-ParameterizedTestParameters(data, the_smaller_of_send_and_receive_is_moved_and_both_say_so)
+ParameterizedTestParameters(data, the_smaller_of_send_and_receive_is_moved)
 {
 	return cr_make_param_array(struct sizes, unequal, COUNT(unequal));
 }
 
-ParameterizedTest(struct sizes *s, data, the_smaller_of_send_and_receive_is_moved_and_both_say_so)
+ParameterizedTest(struct sizes *s, data, the_smaller_of_send_and_receive_is_moved)
 {
 	size_t moved = s->sent < s->posted ? s->sent : s->posted;
 	struct mem from, to;
@@ -149,7 +149,8 @@ ParameterizedTest(struct sizes *s, data, the_smaller_of_send_and_receive_is_move
 	recv = plug_recv(&p, l.recv, to.at, s->posted, 0, to.mh);
 	send = plug_send(&p, l.send, from.at, s->sent, 0, from.mh);
 	cr_assert(eq(int, plug_wait(&p, recv), (int)moved));
-	cr_assert(eq(int, plug_wait(&p, send), (int)moved));
+	/* By reads a sender is not told that its message was cut off. */
+	cr_assert(eq(int, plug_wait(&p, send), (int)(plug_goes_by("read") ? s->sent : moved)));
 	bad = bytes_differ(to.at, moved, 2);
 	need(bad < 0, "byte %ld of %zu", bad, moved);
 	mem_unharmed(&to, moved);

@@ -16,14 +16,6 @@ enum { SIZE = 10000, SOON_MS = 10000, SILENT_MS = 20000 };
 
 #define ABIS() cr_make_param_array(struct plug_abi, plug_abis, PLUG_ABIS)
 
-/* It is the receiver then that fails, at its own memory. */
-static bool reads(void)
-{
-	const char *protocol = getenv("NCCL_EFA_PROTOCOL");
-
-	return protocol && strcmp(protocol, "read") == 0;
-}
-
 static enum nccl_net_result isend_result(struct link *l, const struct mem *m)
 {
 	void *request = &request;
@@ -130,8 +122,8 @@ Test(fail, one_warning_names_status_and_both_ends)
 	plug_test_fails(&p, b.send, 0);
 	isend_result(&b.l, &b.from);
 	cr_assert(eq(int, plug_warned(), 1));
-	need(strstr(plug_warning(), reads() ? "no longer registered" : "status 7"), "%s",
-	     plug_warning());
+	need(strstr(plug_warning(), plug_goes_by("read") ? "no longer registered" : "status 7"),
+	     "%s", plug_warning());
 	need(strstr(plug_warning(), here), "%s not in: %s", here, plug_warning());
 	need(strstr(plug_warning(), there), "%s not in: %s", there, plug_warning());
 	qp = strstr(plug_warning(), " qp ");

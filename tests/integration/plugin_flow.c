@@ -75,6 +75,9 @@ static void refused(struct flow *f, bool (*post)(struct flow *f, int i, int tag)
 	int64_t end = now_ms() + 50;
 	long tries = 0;
 
+	/* By reads a send is not asked to wait: it is read when there is a receive for it. */
+	if (post == post_send && plug_goes_by("read"))
+		return;
 	for (unsigned rest = 0; now_ms() < end; relax(&rest), tries++)
 		need(!post(f, i, tag), "number %d with tag %d is accepted at try %ld", i, tag,
 		     tries);
@@ -214,18 +217,21 @@ ParameterizedTest(struct plug_abi *abi, flow, send_before_any_receive_gives_no_r
 
 Test(flow, sender_far_ahead_of_an_idle_receiver_is_held_and_grows_nothing)
 {
+	int most = plug_goes_by("read") ? 32 : 0, sent = 0;
 	struct flow f;
-	int64_t end;
-	long tries = 0;
 
 	flow_open(&f, 0);
-	for (end = now_ms() + 1500; now_ms() < end; tries++)
-		need(!post_send(&f, 0, 0), "try %ld is accepted", tries);
+	for (int64_t end = now_ms() + 1500; now_ms() < end;)
+		sent += post_send(&f, sent, 0);
+	need(sent == most, "%d are accepted, not %d", sent, most);
 	need(plug_warned() == 0, "%s", plug_warning());
-	post_recv(&f, 0, 0);
-	send_now(&f, 0, 0);
-	wait_recv(&f, 0, 0);
-	wait_send(&f, 0);
+	for (int i = 0; i <= most; i++) {
+		post_recv(&f, i, 0);
+		if (i == most)
+			send_now(&f, i, 0);
+		wait_recv(&f, i, i);
+		wait_send(&f, i);
+	}
 	flow_close(&f);
 }
 

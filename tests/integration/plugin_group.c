@@ -81,6 +81,9 @@ static void refused(struct group *g, int tag)
 {
 	int64_t end = now_ms() + 50;
 
+	/* There a send is not asked to wait: it is read when there is a receive for it. */
+	if (plug_goes_by("read"))
+		return;
 	for (unsigned rest = 0; now_ms() < end; relax(&rest))
 		need(!try_send(g, 0, SIZE, tag), "a send with tag %d is accepted", tag);
 }
@@ -219,7 +222,7 @@ Test(group, nothing_and_too_much_are_reported_as_what_arrived)
 	cr_assert(eq(int, sizes[0], 0));
 	cr_assert(eq(int, sizes[1], 100));
 	cr_assert(eq(int, sizes[2], 50));
-	cr_assert(eq(int, plug_wait(&g.plug, send[0]), 100));
+	cr_assert(eq(int, plug_wait(&g.plug, send[0]), plug_goes_by("read") ? SIZE : 100));
 	cr_assert(eq(int, plug_wait(&g.plug, send[1]), 0));
 	cr_assert(eq(int, plug_wait(&g.plug, send[2]), 50));
 	group_close(&g);

@@ -127,7 +127,7 @@ struct damage {
 };
 
 static struct damage damages[] = {
-	{MAGIC, 4, 0},      {MAGIC + 3, 1, 'i'}, {VERSION, 2, 0},   {VERSION + 1, 1, 2},
+	{MAGIC, 4, 0},      {MAGIC + 3, 1, 'i'}, {VERSION, 2, 0},   {VERSION + 1, 1, 3},
 	{VERSION, 2, 0xff}, {GID, 16, 0},        {QPN, 2, 1},       {TOKEN, 8, 0},
 	{NRAILS, 1, 0},     {NRAILS, 1, 9},      {NRAILS, 1, 0xff}, {0, HANDLE, 0},
 	{0, HANDLE, 0xff},  {0, HANDLE, 0x45},   {0, NRAILS, 'E'},

@@ -16,6 +16,13 @@
 
 struct plug_abi plug_abis[PLUG_ABIS] = {{6}, {7}, {8}, {9}, {10}, {11}, {12}};
 
+bool plug_goes_by(const char *protocol)
+{
+	const char *set = getenv("NCCL_EFA_PROTOCOL");
+
+	return set && strcmp(set, protocol) == 0;
+}
+
 /* ---- what it said ---- */
 
 static struct {

@@ -40,6 +40,9 @@ void plug_open(struct plug *p, int abi);
 /* finalize and unload; fails if there was a warning that plug_warnings() did not ask for. */
 void plug_close(struct plug *p);
 
+/* The environment asks for this NCCL_EFA_PROTOCOL. */
+bool plug_goes_by(const char *protocol);
+
 /* ---- what it said ---- */
 
 /* Since the last plug_forget(): how many lines, and the newest. Any thread. */

@@ -103,25 +103,25 @@ static struct proto_resp resp(int nrails)
 	       0x8e, 0x8f, 0, 0, 0xa1, 0, 0, 0, 0xa2, 0, 0xa3, 0xa4, 0xa5, 0
 
 static const uint8_t handle_bytes[] = {
-	'E', 'F', 'A', 'h', 0, 1, 0, EP, 0x41, 0x42, 0x43, 0x44, TOKEN, 0x61, 2,
+	'E', 'F', 'A', 'h', 0, 2, 0, EP, 0x41, 0x42, 0x43, 0x44, TOKEN, 0x61, 2,
 	0, 0, 0x45, 0x46,
 	0x70, 0x71, 0x72, 0x73, 0x74, 0x75, 0x76, 0, 0x70, 0x71, 0x72, 0x73, 0x74, 0x75, 0x76, 1,
 };
 
 static const uint8_t req_bytes[] = {
-	'E', 'F', 'A', 'm', 0, 1, 1, 0x41, 0x42, 0x43, 0x44, TOKEN, 0x61, 0x62, 0x63, 0x64, EP, 0x71,
+	'E', 'F', 'A', 'm', 0, 2, 1, 0x41, 0x42, 0x43, 0x44, TOKEN, 0x61, 0x62, 0x63, 0x64, EP, 0x71,
 	1, RAIL_0, 0xb1, 0xb2, 0xb3, 0xb4, 0xb5, 0xb6, 0xb7, 0xc0, 1, 0, 0xc1, 0xc2, 0xc3, 0,
 	2, 0, 1, 0xab, 0xce, 0, 0, 0x22, 0x80, 0, 0, 0x45, 0x46,
 };
 
 static const uint8_t resp_bytes[] = {
-	'E', 'F', 'A', 'm', 0, 1, 2, TOKEN, 0x61, 0x62, 0x63, 0x64, 0, 0, 0, 0, 1, RAIL_0,
+	'E', 'F', 'A', 'm', 0, 2, 2, TOKEN, 0x61, 0x62, 0x63, 0x64, 0, 0, 0, 0, 1, RAIL_0,
 	0, 1, 0xab, 0xcd, 0xb1, 0xb2, 0xb3, 0xb4, 0xb5, 0xb6, 0xb7, 0xb9, 0xc1, 0xc2, 0xc3, 0,
 	0, 0, 0x22, 0x80,
 };
 
 static const uint8_t refusal_bytes[] = {
-	'E', 'F', 'A', 'm', 0, 1, 2, TOKEN, 0x61, 0x62, 0x63, 0x64, 0, 0, 0, 111,
+	'E', 'F', 'A', 'm', 0, 2, 2, TOKEN, 0x61, 0x62, 0x63, 0x64, 0, 0, 0, 111,
 };
 /* clang-format on */
 
@@ -427,9 +427,10 @@ ParameterizedTestParameters(proto, handle_fields_are_checked_to_the_limit)
 		{0, 4, 0x45464168, 0},
 		{0, 4, 0x45464169, -EINVAL},
 		{0, 4, 0x4546416d, -EINVAL},
-		{4, 2, 1, 0},
+		{4, 2, 2, 0},
 		{4, 2, 0, -EPROTO},
-		{4, 2, 2, -EPROTO},
+		{4, 2, 1, -EPROTO},
+		{4, 2, 3, -EPROTO},
 		{4, 2, 0xffff, -EPROTO},
 		{6, 1, 1, -EINVAL},
 		{23, 4, 0xffff, 0},
@@ -481,7 +482,8 @@ ParameterizedTestParameters(proto, request_fields_are_checked_to_the_limit)
 	static struct edge edges[] = {
 		{0, 4, 0x45464168, -EINVAL},
 		{4, 2, 0, -EPROTO},
-		{4, 2, 2, -EPROTO},
+		{4, 2, 1, -EPROTO},
+		{4, 2, 3, -EPROTO},
 		{6, 1, 0, -EINVAL},
 		{6, 1, PROTO_RESP, -EINVAL},
 		{6, 1, 3, -EINVAL},
@@ -546,7 +548,8 @@ ParameterizedTestParameters(proto, answer_fields_are_checked_to_the_limit)
 	static struct edge edges[] = {
 		{0, 4, 0x45464168, -EINVAL},
 		{4, 2, 0, -EPROTO},
-		{4, 2, 2, -EPROTO},
+		{4, 2, 1, -EPROTO},
+		{4, 2, 3, -EPROTO},
 		{6, 1, 0, -EINVAL},
 		{6, 1, PROTO_REQ, -EINVAL},
 		{6, 1, 3, -EINVAL},
