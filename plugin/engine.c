@@ -110,8 +110,9 @@ static int set_eager(struct net_engine *e, struct net_rail *rail, struct net_nic
 
 static int set_messages(struct net_engine *e, struct net_rail *rail, struct net_nic *nic)
 {
-	int rc = net_rx_init(&rail->ctrl_rx, &nic->pd, &rail->ctrl, e->messages,
-			     NET_MAX_RECVS * sizeof(struct proto_cts), WR_RQ, 0);
+	uint32_t bytes = e->mode == PROTO_READ ? sizeof(struct proto_ready)
+					       : NET_MAX_RECVS * sizeof(struct proto_cts);
+	int rc = net_rx_init(&rail->ctrl_rx, &nic->pd, &rail->ctrl, e->messages, bytes, WR_RQ, 0);
 
 	if (rc)
 		return rc;
