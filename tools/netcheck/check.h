@@ -32,7 +32,7 @@ enum {
 
 struct check {
 	const char *id;    /* "C50" */
-	const char *group; /* load, props, conn, reg, data, scale, close, fail */
+	const char *group; /* docs/netcheck.md lists them */
 	const char *title; /* what holds, as a sentence without a full stop */
 	const char *rule;  /* where in NCCL that comes from */
 	void (*run)(struct check_ctx *ctx);
