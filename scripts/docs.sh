@@ -75,10 +75,13 @@ while read -r quote; do
 done < <(sed -n '/^## Symptoms/,$p' $guide | grep -oE '^\|.*\|.*\|$' | cut -d'|' -f2 | grep -oE '`[^`]+`' | tr -d '`' |
 	grep -E '^NET/EFA: |^(remote un|RLIMIT|no RDMA device|Are the files|lets NCCL|all ranks must|sysfs does|the peer has|this is no|memory cannot|has no RDMA write)')
 
-# ---- docs/netcheck.md says what each file is
-for f in tools/netcheck/*.c; do
-	grep -q "\`${f##*/}\`" docs/netcheck.md || fail "docs/netcheck.md does not say what $f is"
-done
+# ---- docs/netcheck.md and docs/plugin.md say what each file is
+while read -r page folder; do
+	for f in "$folder"/*.c; do
+		grep -q "\`${f##*/}\`" "docs/$page" || fail "docs/$page does not say what $f is"
+	done
+done <<<'netcheck.md tools/netcheck
+plugin.md plugin'
 
 # ---- tests/README.md and docs/compare.md name tests and files that exist, and have something to say in each row
 reports=tests/README.md
