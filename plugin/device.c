@@ -297,6 +297,7 @@ static int open_locked(struct net_dev *dev)
 		return rc;
 	for (int i = 0; i < dev->nrails; i++)
 		pd[i] = &dev->nic[i].pd;
+	memset(dev->loopback, 0, sizeof(dev->loopback));
 	net_mrcache_init(&dev->mrs, pd, dev->nrails);
 	rc = net_cm_open(dev, &dev->cm);
 	dev->open = rc == 0;

@@ -24,6 +24,9 @@
 struct net_cm;
 struct net_engine;
 
+/* Of copies that its NICs make to themselves, see loopback.h. */
+enum net_loopback { NET_LOOPBACK_UNKNOWN, NET_LOOPBACK_WORKS, NET_LOOPBACK_FAILS };
+
 enum net_nic_state { NET_NIC_UP, NET_NIC_PORT_DOWN, NET_NIC_BROKEN };
 
 /* One EFA function. */
@@ -59,6 +62,7 @@ struct net_dev {
 	struct net_counts counts[PROTO_MODES]; /* of engines that are gone */
 	uint64_t connections, made, shared;    /* registrations of caches that are gone */
 	bool open;
+	enum net_loopback loopback[PROTO_MODES]; /* since it was opened */
 	struct net_mrcache mrs;
 	struct net_cm *cm;
 	struct net_engine *engines;

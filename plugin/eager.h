@@ -8,7 +8,8 @@
  * the sender may write its memory again, or close. Every buffer is promised to one peer, in lines:
  * so whoever sends more than is received waits for lines, as for large messages, and no message
  * meets an empty receive queue. Promises are renewed with lines for memory of the host only: what
- * goes to a GPU must be copied there by the NIC, which costs more than it saves.
+ * goes to a GPU must be copied there by the NIC, which costs more than it saves. Where a NIC does
+ * not make such copies there is nothing eager at all, see loopback.h.
  *
  * All functions are entered.
  */

@@ -13,6 +13,7 @@
 #include "eager.h"
 #include "flush.h"
 #include "log.h"
+#include "loopback.h"
 #include "message.h"
 #include "numbers.h"
 #include "p2p.h"
@@ -283,7 +284,7 @@ static void set_eager_room(struct net_engine *e)
 		n = min_u32(n, min_u32(dev->max_cqe / 8, rq));
 	}
 	/* Those that wait to be posted again in a batch are not there for a peer. */
-	if (n < 2 * NET_RX_BATCH)
+	if (n < 2 * NET_RX_BATCH || (e->eager_max && !net_loopback_works(e->dev, e->mode)))
 		e->eager_max = 0;
 	if (e->eager_max) {
 		e->eager_rx = n;

@@ -364,6 +364,52 @@ ParameterizedTest(struct plug_abi *abi, cuda, message_moves_between_host_and_gpu
 
 /* ---- dma-bufs ---- */
 
+enum { AHEAD_SIZE = 8192, AHEAD_WAITS_MS = 1000 };
+
+/* @n messages into memory of a GPU, after some into the host's: how many went ahead of their
+ * receives. */
+static int messages_ahead(struct rig *r, uint32_t n)
+{
+	struct mem from, to;
+	uint8_t *gpu;
+	void *gpu_mh;
+	int ahead = 0;
+
+	gpu = fake_cuda_alloc(AHEAD_SIZE);
+	gpu_mh = reg(r, r->link.recv, gpu, AHEAD_SIZE, BY_ADDRESS);
+	mem_get(&from, &r->plug, r->link.send, AHEAD_SIZE, 0);
+	mem_get(&to, &r->plug, r->link.recv, AHEAD_SIZE, 0);
+	for (uint32_t i = 0; i < 20; i++)
+		carry(r, from.at, from.mh, to.at, to.mh, AHEAD_SIZE, i);
+	nap_ms(20);
+	for (uint32_t i = 0; i < n; i++) {
+		int64_t end = now_ms() + AHEAD_WAITS_MS;
+		size_t size = AHEAD_SIZE - i;
+		bool sent = false;
+		void *send, *recv;
+
+		bytes_fill(from.at, size, i);
+		memset(gpu, MARK, AHEAD_SIZE);
+		send = plug_isend(&r->plug, r->link.send, from.at, size, 0, from.mh);
+		/* By reads there is a request, which is not done before it was read. */
+		while (send && !sent && now_ms() < end)
+			sent = plug_test(&r->plug, send, NULL);
+		ahead += sent;
+		recv = plug_recv(&r->plug, r->link.recv, gpu, AHEAD_SIZE, 0, gpu_mh);
+		if (!send)
+			send = plug_send(&r->plug, r->link.send, from.at, size, 0, from.mh);
+		need((size_t)plug_wait(&r->plug, recv) == size, "message %u", i);
+		if (!sent)
+			plug_wait(&r->plug, send);
+		need(bytes_differ(gpu, size, i) < 0, "message %u", i);
+		need(bytes_differ_from(gpu + size, i, MARK) < 0, "behind message %u", i);
+	}
+	plug_dereg(&r->plug, r->link.recv, gpu_mh);
+	mem_put(&from);
+	mem_put(&to);
+	return ahead;
+}
+
 struct ahead {
 	char protocol[8], rails[8];
 };
@@ -381,48 +427,56 @@ ParameterizedTestParameters(cuda, message_that_went_ahead_arrives_in_memory_of_a
 
 ParameterizedTest(struct ahead *w, cuda, message_that_went_ahead_arrives_in_memory_of_a_gpu)
 {
-	enum { SIZE = 8192, MOST = 40, WAITS_MS = 1000 };
-	struct mem from, to;
-	uint8_t *gpu;
-	void *gpu_mh;
+	enum { MOST = 40 };
 	struct rig r;
-	int ahead = 0;
+	int ahead;
 
 	setenv("NCCL_EFA_PROTOCOL", w->protocol, 1);
 	setenv("NCCL_EFA_RAILS", w->rails, 1);
 	rig_open(&r, 0);
-	gpu = fake_cuda_alloc(SIZE);
-	gpu_mh = reg(&r, r.link.recv, gpu, SIZE, BY_ADDRESS);
-	mem_get(&from, &r.plug, r.link.send, SIZE, 0);
-	mem_get(&to, &r.plug, r.link.recv, SIZE, 0);
-	for (uint32_t i = 0; i < 20; i++)
-		carry(&r, from.at, from.mh, to.at, to.mh, SIZE, i);
-	nap_ms(20);
-	for (uint32_t i = 0; i < MOST; i++) {
-		int64_t end = now_ms() + WAITS_MS;
-		bool sent = false;
-		void *send, *recv;
-
-		bytes_fill(from.at, SIZE - i, i);
-		memset(gpu, MARK, SIZE);
-		send = plug_isend(&r.plug, r.link.send, from.at, SIZE - i, 0, from.mh);
-		/* By reads there is a request, which is not done before it was read. */
-		while (send && !sent && now_ms() < end)
-			sent = plug_test(&r.plug, send, NULL);
-		ahead += sent;
-		recv = plug_recv(&r.plug, r.link.recv, gpu, SIZE, 0, gpu_mh);
-		if (!send)
-			send = plug_send(&r.plug, r.link.send, from.at, SIZE - i, 0, from.mh);
-		need((size_t)plug_wait(&r.plug, recv) == SIZE - i, "message %u", i);
-		if (!sent)
-			plug_wait(&r.plug, send);
-		need(bytes_differ(gpu, SIZE - i, i) < 0, "message %u", i);
-		need(bytes_differ_from(gpu + SIZE - i, i, MARK) < 0, "behind message %u", i);
-	}
+	ahead = messages_ahead(&r, MOST);
 	need(ahead > 0 && ahead <= 32, "%d of %d went ahead", ahead, MOST);
-	plug_dereg(&r.plug, r.link.recv, gpu_mh);
-	mem_put(&from);
-	mem_put(&to);
+	rig_close(&r);
+}
+
+static struct self {
+	char protocol[8], rails[4], rule[48], says[40];
+} selves[] = {
+	{"write", "1", "fault=status 7 op=write nth=1", "(status 7)"},
+	{"write", "4", "fault=status 2 dev=3 op=write nth=1", "(status 2)"},
+	{"write", "1", "fault=delay 60000000 op=write nth=1", "timed out"},
+	{"read", "1", "fault=status 14 op=read nth=1", "(status 14)"},
+	{"read", "4", "fault=delay 60000000 dev=2 op=read nth=1", "timed out"},
+};
+
+ParameterizedTestParameters(cuda, nothing_goes_ahead_where_a_nic_does_not_copy_to_itself)
+{
+	return cr_make_param_array(struct self, selves, sizeof(selves) / sizeof(selves[0]));
+}
+
+/* Public report 56: a copy that never ended. The first RDMA of all is one that tries. */
+ParameterizedTest(struct self *w, cuda, nothing_goes_ahead_where_a_nic_does_not_copy_to_itself)
+{
+	struct nccl_net_props_v12 props;
+	struct rig r;
+
+	setenv("NCCL_EFA_PROTOCOL", w->protocol, 1);
+	setenv("NCCL_EFA_RAILS", w->rails, 1);
+	plug_softefa(w->rule);
+	r.fake = fake_cuda_load();
+	plug_open(&r.plug, 0);
+	/* As NCCL does, and so the plugin knows of the GPU before there are comms. */
+	need(!r.plug.net.get_properties(&r.plug.net, 0, &props), "properties");
+	plug_forget();
+	link_open(&r.link, &r.plug, 0, 0);
+	need(plug_said("does not copy to itself") && plug_said(w->says), "%s", plug_info());
+	cr_assert(eq(int, messages_ahead(&r, 4), 0));
+	cr_assert(zero(int, plug_warned()), "%s", plug_warning());
+	plug_forget();
+	link_close(&r.link); /* and it was tried once */
+	link_open(&r.link, &r.plug, 0, 0);
+	need(!plug_said("does not copy to itself"), "%s", plug_info());
+	cr_assert(eq(int, messages_ahead(&r, 4), 0));
 	rig_close(&r);
 }
 
