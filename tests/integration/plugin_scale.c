@@ -225,7 +225,7 @@ struct pinned {
 enum { CONNECTING = 320 * 512, RETIRED = 128 * 16384 };
 
 #define WRITE_PINS 2359296 + 256 * 8256, (16 + 16 + 4) * 1024
-#define READ_PINS  2359296 + 256 * 8256 + 524288, (16 + 32 + 4) * 1024 + (101 + 33) * 512
+#define READ_PINS  2359296 + 256 * 8256 + 65536, (16 + 4 + 4) * 1024 + (41 + 33) * 64
 #define SEND_PINS \
 	2359296 + 524288 + (1024 + 256) * (8832 + 64) + ((1 << 30) / 8832 + 1) * 4, \
 		(16 + 16 + 4) * 1024 + (87 + 9) * 512
@@ -240,7 +240,7 @@ ParameterizedTestParameters(scale, memory_that_is_pinned_is_what_was_said)
 	static struct pinned all[] = {
 		{"write", 1, 1, 1, WRITE_PINS},   {"write", 1, 1, 2, WRITE_PINS},
 		{"write", 300, 1, 1, WRITE_PINS}, {"read", 1, 1, 1, READ_PINS},
-		{"read", 100, 1, 1, READ_PINS},   {"read", 300, 3, 1, READ_PINS},
+		{"read", 100, 1, 1, READ_PINS},   {"read", 300, 2, 1, READ_PINS},
 		{"send", 1, 1, 1, SEND_PINS},     {"send", 100, 1, 1, SEND_PINS},
 		{"send", 300, 2, 1, SEND_PINS},
 	};
