@@ -16,13 +16,6 @@
 
 struct plug_abi plug_abis[PLUG_ABIS] = {{6}, {7}, {8}, {9}, {10}, {11}, {12}};
 
-bool plug_goes_by(const char *protocol)
-{
-	const char *set = getenv("NCCL_EFA_PROTOCOL");
-
-	return set && strcmp(set, protocol) == 0;
-}
-
 /* ---- what it said ---- */
 
 static struct {
@@ -125,6 +118,28 @@ void plug_forget(void)
 	pthread_mutex_unlock(&said.lock);
 }
 
+/* ---- protocol ---- */
+
+static char protocol[8]; /* what plug_init() found; "": nothing yet */
+
+static void note_protocol(void)
+{
+	static const char *const ways[][2] = {{"data by RDMA write", "write"},
+					      {"data by RDMA read", "read"},
+					      {"data by messages", "send"}};
+
+	for (int i = 0; i < 3; i++)
+		if (plug_said(ways[i][0]))
+			strcpy(protocol, ways[i][1]);
+}
+
+bool plug_goes_by(const char *name)
+{
+	const char *set = getenv("NCCL_EFA_PROTOCOL");
+
+	return strcmp(protocol[0] ? protocol : set ? set : "", name) == 0;
+}
+
 /* ---- life ---- */
 
 void plug_softefa(const char *settings)
@@ -169,6 +184,7 @@ void plug_init(struct plug *p)
 	p->ndev = -1;
 	rc = p->net.devices(&p->ndev);
 	need(rc == NCCL_NET_OK && p->ndev >= 0, "%s, %d devices", host_result_str(rc), p->ndev);
+	note_protocol();
 }
 
 void plug_open(struct plug *p, int abi)

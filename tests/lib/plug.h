@@ -40,7 +40,7 @@ void plug_open(struct plug *p, int abi);
 /* finalize and unload; fails if there was a warning that plug_warnings() did not ask for. */
 void plug_close(struct plug *p);
 
-/* The environment asks for this NCCL_EFA_PROTOCOL. */
+/* Data go by this protocol: as the plugin said, or, before plug_init(), as is asked of it. */
 bool plug_goes_by(const char *protocol);
 
 /* ---- what it said ---- */
