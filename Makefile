@@ -117,6 +117,9 @@ netbench_subjects := $(O)/netbench $(patsubst %,$(O)/plugins/%.so,tcpnet tcpnet-
 	$(O)/softefa $(O)/libsoftefa.so $(O)/libnccl-net-efa.so
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netbench*.c)): | $(netbench_subjects)
 $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/netcheck*.c)): | $(O)/netcheck $(netbench_subjects) $(O)/cuda/libcuda.so.1
+# It runs others below the system's rdma-core.
+$(O)/integration/softefa_old: | $(filter $(patsubst %,$(O)/integration/%,softefa_verbs core_% plugin_conn plugin_group),$(call progs,integration)) \
+	$(netbench_subjects)
 $(O)/integration/config_run: | $(O)/libnccl-net-efa.so $(O)/libsrd.so
 $(O)/integration/config_check: | $(O)/netbench $(O)/plugins/tcpnet.so
 $(O)/integration/tools_info: | $(O)/srd-info $(O)/softefa $(O)/libsoftefa.so $(O)/libsrd.so $(O)/libnccl-net-efa.so \
