@@ -245,6 +245,55 @@ Test(proto, clear_to_send_line_has_these_bytes)
 	assert_bytes((const uint8_t *)&line, want, sizeof(want));
 }
 
+Test(proto, words_about_reads_have_these_bytes)
+{
+	const struct proto_ready ready = {
+		.addr = 0x0102030405060708,
+		.len = 0x11121314,
+		.tag = 0x21222324,
+		.conn_id = 0x31323334,
+		.rkey = {0x41424344, [7] = 0x51525354},
+		.seq = 0x61626364,
+		.number = 0x71727374,
+	};
+	const struct proto_fin fin = {0x11121314, 0x21222324, 0x31323334, 0x41424344};
+	/* clang-format off */
+	static const uint8_t want_ready[64] = {
+		8, 7, 6, 5, 4, 3, 2, 1, 0x14, 0x13, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21,
+		0x34, 0x33, 0x32, 0x31, 0x44, 0x43, 0x42, 0x41,
+		[48] = 0x54, 0x53, 0x52, 0x51, 0x64, 0x63, 0x62, 0x61, 0x74, 0x73, 0x72, 0x71,
+	};
+	static const uint8_t want_fin[16] = {
+		0x14, 0x13, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21,
+		0x34, 0x33, 0x32, 0x31, 0x44, 0x43, 0x42, 0x41,
+	};
+	/* clang-format on */
+
+	assert_bytes((const uint8_t *)&ready, want_ready, sizeof(want_ready));
+	assert_bytes((const uint8_t *)&fin, want_fin, sizeof(want_fin));
+}
+
+/* All before the first that was not, and those of the 32 from it on that have a bit. */
+Test(proto, what_was_read_is_told_by_number)
+{
+	const uint32_t bases[] = {0, 100, 1u << 31, UINT32_MAX - 5};
+
+	for (size_t i = 0; i < COUNT(bases); i++) {
+		uint32_t base = bases[i];
+		const struct proto_fin fin = {.read = base, .beyond = 1u << 1 | 1u << 31};
+
+		cr_assert(proto_fin_has(&fin, base - 1));
+		cr_assert(proto_fin_has(&fin, base - 1000));
+		cr_assert(not(proto_fin_has(&fin, base)));
+		cr_assert(proto_fin_has(&fin, base + 1));
+		cr_assert(not(proto_fin_has(&fin, base + 2)));
+		cr_assert(not(proto_fin_has(&fin, base + 30)));
+		cr_assert(proto_fin_has(&fin, base + 31));
+		cr_assert(not(proto_fin_has(&fin, base + 32)));
+		cr_assert(not(proto_fin_has(&fin, base + 33)));
+	}
+}
+
 /* ---- there and back ---- */
 
 struct rails {
