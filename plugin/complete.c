@@ -179,7 +179,7 @@ static __attribute__((noinline)) void tidy(struct net_engine *e, int rail)
 	r->taken = 0;
 	srd_cq_tell(&r->cq);
 	if (r->rq_missing)
-		net_engine_refill(e, rail);
+		net_rail_refill(e, rail);
 	if (e->mode != PROTO_WRITE)
 		net_rx_post(&r->ctrl_rx);
 	if (e->mode == PROTO_SEND)

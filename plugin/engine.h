@@ -18,7 +18,7 @@
 #include "limits.h"
 #include "owner.h"
 #include "proto.h"
-#include "rx.h"
+#include "rail.h"
 #include "slab.h"
 #include "srd.h"
 
@@ -26,26 +26,9 @@ struct net_comm;
 struct net_numbers;
 struct net_req;
 
-/*
- * Credits, so that no queue can overflow: a CQ has an entry for every request of both send queues
- * and for every immediate that clear-to-send lines have promised room for.
- */
-struct net_rail {
-	_Alignas(64) struct srd_td td;
-	struct srd_cq cq;
-	struct srd_qp data, ctrl;
-	uint32_t data_free, ctrl_free;  /* send queue entries */
-	bool reported;                  /* that it is out of some connection */
-	uint32_t rq_missing;            /* receives to post again; 0 with unsolicited writes */
-	uint32_t taken, tidy_after;     /* completions since complete.c tidied up, at most */
-	struct net_rx data_rx, ctrl_rx; /* where messages go */
-};
-
 enum {
 	NET_RECV_RESERVE = 8,    /* immediates that each receive comm can always be promised */
 	NET_SEGMENT_RESERVE = 2, /* likewise, segments that it can always grant */
-	NET_RQ_BATCH = 64,       /* receives for immediates that are posted at a time */
-	NET_TAKEN_MOST = 80,     /* completions that the device was not told to be taken */
 	NET_ID_PAGE = 1024,
 	NET_RINGS_RETIRED = 128, /* then no comms are added: 16 KiB each, until the end */
 };
@@ -117,9 +100,6 @@ static inline struct net_comm *net_engine_comm(const struct net_engine *e, uint3
 
 	return page ? page[id % NET_ID_PAGE] : NULL;
 }
-
-/* Post the receives that immediates consumed on @rail. */
-void net_engine_refill(struct net_engine *e, int rail);
 
 /*
  * Nothing has completed, on any rail: a look at a byte each, without a branch, for it is most of a

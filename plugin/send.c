@@ -156,13 +156,17 @@ static ALWAYS_INLINE int start_send(struct net_send *s, const struct proto_cts *
 	return rc;
 }
 
+static void look_around(struct net_send *s)
+{
+	net_stall_waits(s);
+	net_look_around(s->c.engine);
+}
+
 /* There is none for it. */
 static __attribute__((noinline)) int no_line(struct net_send *s)
 {
-	if (--s->c.engine->patience <= 0) {
-		net_stall_waits(s);
-		net_look_around(s->c.engine);
-	}
+	if (--s->c.engine->patience <= 0)
+		look_around(s);
 	return s->c.err;
 }
 
@@ -253,8 +257,7 @@ static __attribute__((noinline, cold)) int look_instead(struct net_send *s)
 {
 	int rc;
 
-	net_stall_waits(s);
-	net_look_around(s->c.engine);
+	look_around(s);
 	rc = s->c.err;
 	net_owner_leave_own();
 	net_stats_refresh(); /* takes locks: not in the engine */

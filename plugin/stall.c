@@ -79,9 +79,12 @@ static struct net_req *any_open(struct net_comm *c)
 {
 	struct net_req *req = requests(c);
 
-	for (int i = 0; i < NET_MAX_REQS; i++)
-		if (req[i].in_use && req[i].to_come)
-			return &req[i];
+	for (uint64_t bits = in_use(c); bits; bits &= bits - 1) {
+		struct net_req *one = &req[__builtin_ctzll(bits)];
+
+		if (one->in_use && one->to_come)
+			return one;
+	}
 	return NULL;
 }
 
