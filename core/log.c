@@ -27,7 +27,7 @@ void srd_log_to(srd_log_fn fn, void *arg)
 
 static void emit(enum srd_log_level level, const char *line)
 {
-	static const char *const names[] = {"ERROR", "WARN", "INFO", "DEBUG"};
+	static const char *const names[] = {"ERROR", "WARN", "INFO"};
 
 	pthread_mutex_lock(&sink_lock);
 	if (sink)

@@ -10,7 +10,7 @@ static struct srd_settings settings;
 
 static const struct srd_env table[] = {
 	{"SRD_LOG", SRD_ENV_CHOICE, offsetof(struct srd_settings, log), .def = "warn",
-	 .choices = "error|warn|info|debug", .text = "least severe log lines to write"},
+	 .choices = "error|warn|info", .text = "least severe log lines to write"},
 	{"SRD_RDMA_CORE", SRD_ENV_STRING, offsetof(struct srd_settings, rdma_core), .def = "",
 	 .max = sizeof(settings.rdma_core),
 	 .text = "directory to look for libibverbs.so.1 and libefa.so.1 in first"},

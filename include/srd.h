@@ -37,14 +37,14 @@ extern "C" {
 
 /* ---- log ---- */
 
-enum srd_log_level { SRD_LOG_ERROR, SRD_LOG_WARN, SRD_LOG_INFO, SRD_LOG_DEBUG };
+enum srd_log_level { SRD_LOG_ERROR, SRD_LOG_WARN, SRD_LOG_INFO };
 
 /* One finished line, no newline. May be called from any thread; must not call back into srd. */
 typedef void (*srd_log_fn)(void *arg, enum srd_log_level level, const char *line);
 
 /*
  * Send log lines to @fn (NULL: to stderr, the default). Lines above the level named by the
- * environment variable SRD_LOG (error, warn, info, debug; default warn) are never formatted.
+ * environment variable SRD_LOG (error, warn, info; default warn) are never formatted.
  * Process wide; @arg is kept until the next call.
  */
 void srd_log_to(srd_log_fn fn, void *arg);

@@ -242,7 +242,7 @@ Test(tools_info, variable_that_is_set_is_shown_so)
 	says("SRD_LOG                    choice   warn     least severe log lines");
 	says("is set to \"info\"");
 	says("NCCL_EFA_RAILS             integer  0 ");
-	says("one of error|warn|info|debug");
+	says("one of error|warn|info");
 	says("softefa(1)");
 }
 
