@@ -197,7 +197,7 @@ int net_recv_open(struct net_engine *e, const struct proto_req *req, struct net_
 		return no_comm(e, true);
 	r->c.peer_id = req->comm_id;
 	r->c.segment = req->segment < e->segment ? req->segment : e->segment;
-	r->next_seq = r->seen = 1;
+	r->next_seq = r->seen = r->first_open = 1;
 	r->ring_mask = req->ring_entries - 1u;
 	r->ring_addr = req->ring_addr;
 	r->nslots = req->ring_entries < NET_RING_ENTRIES ? req->ring_entries : NET_RING_ENTRIES;

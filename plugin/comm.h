@@ -190,6 +190,7 @@ struct net_recv {
 	bool untold;               /* the peer does not know what it was granted */
 	struct net_window *window; /* one per slot, or NULL */
 	/* early.c */
+	uint32_t first_open; /* line: none before it is open */
 	uint32_t early_next; /* all before it are here, and were looked at in turn */
 	uint8_t nearly;      /* that are without a buffer, or not looked at */
 	struct net_early early[NET_EARLY_MOST]; /* by number */

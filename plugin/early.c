@@ -17,25 +17,41 @@ static void deliver(struct net_recv *r, const struct net_early *m, struct net_sl
 		net_eager_deliver(r, m, slot, l);
 }
 
-/* The first line that may be for @m. */
-static uint32_t first_for(const struct net_recv *r, const struct net_early *m)
+static struct net_slot *slot_at(struct net_recv *r, uint32_t seq)
+{
+	return &r->slot[(seq - 1) & (r->nslots - 1)];
+}
+
+/* Those before it have what they need: they are not looked at again. */
+static uint32_t first_open(struct net_recv *r)
 {
 	uint32_t oldest = r->next_seq - r->nslots;
 
-	if (r->c.engine->mode == PROTO_READ || proto_before(m->head.base, oldest))
-		return oldest;
+	if (proto_before(r->first_open, oldest))
+		r->first_open = oldest;
+	while (r->first_open != r->next_seq && !slot_at(r, r->first_open)->open)
+		r->first_open++;
+	return r->first_open;
+}
+
+/* The first line that may be for @m. */
+static uint32_t first_for(struct net_recv *r, const struct net_early *m)
+{
+	uint32_t first = first_open(r);
+
+	if (r->c.engine->mode == PROTO_READ || proto_before(m->head.base, first))
+		return first;
 	return m->head.base;
 }
 
-/* Those before it have what they need. False: there is no buffer for it yet. */
+/* False: there is no buffer for it yet. */
 static bool place(struct net_recv *r, const struct net_early *m)
 {
 	for (uint32_t seq = first_for(r, m); seq != r->next_seq; seq++) {
-		struct net_slot *slot = &r->slot[(seq - 1) & (r->nslots - 1)];
 		const struct proto_cts *l = net_line(r->mirror, seq, r->nslots);
 
-		if (slot->open && l->tag == m->head.tag) {
-			deliver(r, m, slot, l);
+		if (slot_at(r, seq)->open && l->tag == m->head.tag) {
+			deliver(r, m, slot_at(r, seq), l);
 			return true;
 		}
 	}

@@ -122,7 +122,7 @@ ParameterizedTest(struct mode *m, wrap, lines_are_told_apart_when_their_numbers_
 	setenv("NCCL_EFA_PROTOCOL", m->name, 1);
 	setenv("NCCL_EFA_EAGER_MAX", "0", 1);
 	open_ends(&e);
-	e.s->next_seq = e.r->next_seq = e.r->seen = UINT32_MAX - BEFORE;
+	e.s->next_seq = e.r->next_seq = e.r->seen = e.r->first_open = UINT32_MAX - BEFORE;
 	e.s->next_ready = e.s->unread = e.r->fin.read = UINT32_MAX - BEFORE / 2;
 	e.s->next_ahead = e.r->early_next = UINT32_MAX - BEFORE / 3;
 	for (uint32_t i = 0; i < MESSAGES; i++)
@@ -145,7 +145,7 @@ ParameterizedTest(struct mode *m, wrap, messages_ahead_are_told_apart_when_their
 
 	setenv("NCCL_EFA_PROTOCOL", m->name, 1);
 	open_ends(&e);
-	e.s->next_seq = e.r->next_seq = e.r->seen = UINT32_MAX - BEFORE;
+	e.s->next_seq = e.r->next_seq = e.r->seen = e.r->first_open = UINT32_MAX - BEFORE;
 	e.s->next_ahead = e.s->eager_sent = e.s->eager_limit = UINT32_MAX - BEFORE / 2;
 	e.r->early_next = e.r->eager_came = e.r->eager_told = e.r->eager_limit =
 		UINT32_MAX - BEFORE / 2;
