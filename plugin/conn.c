@@ -35,7 +35,7 @@ void net_conn_message(struct net_cm *cm, const uint8_t *msg, size_t len)
 		net_listen_request(cm, msg, len);
 	else if (type == PROTO_RESP)
 		net_connect_answer(cm, msg, len);
-	else
+	else if (type != PROTO_ASK)
 		net_info("NET/EFA: %s: a message of %zu bytes is none of ours (%d)", cm->dev->name,
 			 len, type);
 }

@@ -15,6 +15,8 @@ enum conn_state {
 	CONN_ASKED, /* the answer is awaited */
 };
 
+enum { ALIVE_MS = 2000 }; /* without an answer, then twice as long each time */
+
 /* A connect that has not returned a comm yet. */
 struct net_conn {
 	struct net_conn *next;
@@ -26,6 +28,9 @@ struct net_conn {
 	struct proto_handle peer;
 	struct net_way way;
 	struct net_mail mail;
+	/* the request has arrived: when to see whether the peer is there still, after how long */
+	bool arrived;
+	int64_t alive_ms, wait_ms;
 	struct net_send *send;
 	bool answered;
 	struct proto_resp resp;
@@ -168,7 +173,28 @@ static int connect_ask(struct net_cm *cm, struct net_conn *c)
 	return rc;
 }
 
-static int connect_asked(struct net_conn *c)
+/*
+ * Who has the request may end without a word, and nothing that was sent fails. Not the request
+ * again: who has accepted it already, and many others since, might accept it twice.
+ */
+static int see_if_alive(struct net_cm *cm, struct net_conn *c)
+{
+	uint8_t msg[PROTO_MSG_BYTES];
+	int64_t now = net_now_ms();
+
+	if (!c->wait_ms) {
+		c->wait_ms = ALIVE_MS;
+		c->alive_ms = now + ALIVE_MS;
+	}
+	if (now < c->alive_ms || c->mail.state == MAIL_SENDING)
+		return -EAGAIN;
+	c->wait_ms *= 2;
+	c->alive_ms = now + c->wait_ms;
+	net_cm_send(cm, &c->mail, &c->way, msg, proto_ask_pack(msg)); /* or else the next time */
+	return -EAGAIN;
+}
+
+static int connect_asked(struct net_cm *cm, struct net_conn *c)
 {
 	struct net_comm *comm = &c->send->c;
 
@@ -183,6 +209,9 @@ static int connect_asked(struct net_conn *c)
 		net_comm_fail(comm, srd_wc_err(&c->mail.wc), "connect", 0, &c->mail.wc);
 		return srd_wc_err(&c->mail.wc);
 	}
+	c->arrived |= c->mail.state == MAIL_SENT;
+	if (c->arrived)
+		return see_if_alive(cm, c);
 	if (c->mail.state == MAIL_REFUSED)
 		c->state = CONN_ASK;
 	return -EAGAIN;
@@ -195,7 +224,7 @@ static int connect_step(struct net_cm *cm, struct net_conn *c)
 	if (c->state == CONN_ASK)
 		rc = connect_ask(cm, c);
 	if (!rc && c->state == CONN_ASKED)
-		rc = connect_asked(c);
+		rc = connect_asked(cm, c);
 	if (rc == -EAGAIN && c->deadline_ms && net_now_ms() > c->deadline_ms) {
 		net_comm_fail(&c->send->c, -ETIMEDOUT, "connect, no answer:", 0, NULL);
 		return -ETIMEDOUT;

@@ -284,6 +284,11 @@ size_t proto_resp_pack(uint8_t out[PROTO_MSG_BYTES], const struct proto_resp *re
 	return (size_t)(p - out);
 }
 
+size_t proto_ask_pack(uint8_t out[PROTO_MSG_BYTES])
+{
+	return (size_t)(put_head(out, MSG_MAGIC, PROTO_ASK) - out);
+}
+
 int proto_resp_unpack(struct proto_resp *resp, const uint8_t *in, size_t len)
 {
 	struct reader r = {.p = in, .end = in + len};

@@ -69,7 +69,11 @@ void proto_cookie_set(uint8_t handle[PROTO_HANDLE_BYTES], uint64_t cookie);
 
 /* ---- messages of a connection ---- */
 
-enum proto_type { PROTO_REQ = 1, PROTO_RESP = 2 };
+enum proto_type {
+	PROTO_REQ = 1,
+	PROTO_RESP = 2,
+	PROTO_ASK = 3, /* nothing: whoever sends it finds out whether it arrives */
+};
 
 /* One side's queue pairs on one rail. */
 struct proto_rail {
@@ -113,6 +117,7 @@ struct proto_resp {
 /* Return the length. */
 size_t proto_req_pack(uint8_t out[PROTO_MSG_BYTES], const struct proto_req *req);
 size_t proto_resp_pack(uint8_t out[PROTO_MSG_BYTES], const struct proto_resp *resp);
+size_t proto_ask_pack(uint8_t out[PROTO_MSG_BYTES]);
 /* The type of a message, -EINVAL (not one of ours) or -EPROTO (another version). */
 int proto_type(const uint8_t *in, size_t len);
 int proto_req_unpack(struct proto_req *req, const uint8_t *in, size_t len);

@@ -291,6 +291,26 @@ ParameterizedTest(struct one_way *w, refuse,
 	plug_close(&p);
 }
 
+/* The request is there, and nobody is left to answer. */
+Test(refuse, connect_to_a_process_that_is_killed_before_it_accepts_fails)
+{
+	uint8_t handle[HANDLE];
+	struct twin t;
+	struct plug p;
+
+	twin_start(&t, listen_and_wait, NULL);
+	plug_open(&p, 0);
+	twin_get(&t, handle, sizeof(handle));
+	for (int64_t end = now_ms() + 500; now_ms() < end;)
+		need(!plug_connect_once(&p, 0, handle), "connected without accept");
+	twin_kill(&t);
+	cr_assert(eq(int, plug_connect_fails(&p, 0, handle, 40000), NCCL_NET_REMOTE_ERROR));
+	cr_assert(eq(int, plug_warned(), 1), "%s", plug_warning());
+	plug_forget();
+	assert_healthy(&p);
+	plug_close(&p);
+}
+
 Test(refuse, connect_timeout_is_honoured_when_nobody_accepts)
 {
 	int64_t start;
