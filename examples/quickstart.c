@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An RDMA write of a queue pair to itself. What fails is on stderr. README.md shows the body. */
+/* An RDMA write of a queue pair to itself; docs/libsrd.md shows the body. What fails is on stderr.
+ */
 #include <err.h>
 #include <srd.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# docs.sh: do README.md, docs/srd.7, docs/efa-python-map.md, docs/getting-started.md, docs/compare.md and tests/README.md agree with the
+# docs.sh: do docs/libsrd.md, docs/srd.7, docs/efa-python-map.md, docs/getting-started.md, docs/compare.md and tests/README.md agree with the
 # code? Says where not, and exits 1 then.
 # shellcheck disable=SC2016  # backticks are Markdown's
 # RDMA_CORE=PREFIX has the headers of libibverbs; CC compiles what the map says of structures.
@@ -20,9 +20,9 @@ same() { diff <(echo "$2") <(echo "$3") || fail "$1"; }
 text=$(cat "${headers[@]}" | ${CC:-cc} -fpreprocessed -dD -E -P -xc - | tr '\n' ' ')
 declared() { grep -oE "\b$1\([^)]+\)" <<<"$text" || true; }
 
-# ---- README.md shows the statements of the quickstart, all and no others
+# ---- docs/libsrd.md shows the statements of the quickstart, all and no others
 body=$(awk '/^}/ { exit } on { sub(/^\t/, ""); print } main && !NF { on = 1 } /^int main/ { main = 1 }' examples/quickstart.c)
-same "README.md shows another quickstart than examples/quickstart.c" "$(sed -n '/^```c$/,/^```$/ { /^```/d; p }' README.md)" "$body"
+same "docs/libsrd.md shows another quickstart than examples/quickstart.c" "$(sed -n '/^```c$/,/^```$/ { /^```/d; p }' docs/libsrd.md)" "$body"
 [ "$(wc -l <<<"$body")" -le 20 ] || fail "the quickstart has $(wc -l <<<"$body") lines, not 20 at most"
 
 # ---- srd(7) has functions that exist, all statuses, all variables of the environment
