@@ -21,6 +21,8 @@
 #define NAP_MIN_US     30
 /* To wake from rest takes a virtual machine 20 ... 70 us: at 50 a second, some 0.3 % of a core. */
 #define NAP_MAX_US     20000
+/* Without queue pairs all comes by mail; but a sender may be killed half-way into its wake-up. */
+#define MAIL_S         2
 
 /* Say that we sleep, look once more, sleep: pairs with se_mail_wake(). */
 static void nap(struct se_mail *mail, uint32_t seen, const struct timespec *timeout)
@@ -64,7 +66,7 @@ void se_idle_wait(struct se_idle *idle, uint64_t now_us, struct se_mail *mail, u
 	uint64_t since = now_us - idle->last_work_us;
 
 	if (!poll) {
-		nap(mail, seen, NULL);
+		nap(mail, seen, &(struct timespec){.tv_sec = MAIL_S});
 		return;
 	}
 	if (idle->crowded && now_us >= idle->retry_us)
