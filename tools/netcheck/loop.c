@@ -35,11 +35,12 @@ static bool send_post(struct loop *l, struct loop_sub *sub)
 static bool send_move(struct loop *l, struct loop_sub *sub)
 {
 	uint64_t k = sub->moved;
-	size_t bytes = sub->filled[k % depth(sub)];
+	size_t bytes;
 	void *request;
 
 	if (k == sub->tail || k == sub->posted)
 		return false;
+	bytes = sub->filled[k % depth(sub)]; /* only now it is that of message k */
 	if (!plan_filled(sub->plan, loop_slot(sub, k), bytes, k + 1))
 		return false;
 	request = check_isend(l->ctx, sub->end, loop_slot(sub, k), bytes, sub->tag, sub->mhandle);
