@@ -264,7 +264,7 @@ static bool run(struct net_req *req)
 
 	if (c->kind == NET_RECV)
 		return run_recv((struct net_recv *)c, req);
-	if (c->closed || !req->lost)
+	if (c->closed || !req->lost || !req->to_come)
 		return true;
 	rc = post_ready((struct net_send *)c, req);
 	if (rc == -EAGAIN)

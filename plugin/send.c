@@ -122,6 +122,7 @@ static int start_ahead(struct net_send *s, void *data, size_t size, int tag,
 	bool eager = net_eager_may(s, size);
 	int rc;
 
+	req->lost = 0; /* the last that was said there was heard, or it would not be free */
 	if (eager)
 		rc = net_eager_send(s, req, data, (uint32_t)size, tag, mr);
 	else

@@ -225,6 +225,48 @@ ParameterizedTest(struct protocol *c, failover, piece_that_comes_twice_counts_on
 	pipe_close(&p.pipe);
 }
 
+/* From now on, for sure: with a command. */
+static void strike(struct pipe *p, const char *rules)
+{
+	struct mem any;
+
+	faults_put(rules);
+	mem_get(&any, &p->plug, p->l.send, 1, 0);
+	mem_put(&any);
+}
+
+/*
+ * The word of where data are has arrived, but its rail said no, and there is a second of silence
+ * before the others say it again. Meanwhile the data were read, and the request is another's.
+ */
+Test(failover, word_of_a_send_that_was_over_is_not_said_for_the_next)
+{
+	enum { LARGE = 1 << 17, SMALL = 64 };
+	void *recv[3], *send[3];
+	struct pipe p;
+
+	setenv("NCCL_EFA_PROTOCOL", "read", 1);
+	use("2");
+	pipe_open(&p, 1, 3 * LARGE);
+	for (int i = 0; i < 3; i++)
+		recv[i] = plug_recv(&p.plug, p.l.recv, p.to.at + i * LARGE, LARGE, i, p.to.mh);
+	strike(&p, "unheard 2 dev=0 op=send");
+	send[0] = plug_send(&p.plug, p.l.send, p.from.at, LARGE, 0, p.from.mh);
+	cr_assert(eq(int, plug_wait(&p.plug, recv[0]), LARGE));
+	cr_assert(eq(int, plug_wait(&p.plug, send[0]), LARGE));
+	/* In the place of the first, and not looked at before what it waited for is due. */
+	send[1] = plug_send(&p.plug, p.l.send, p.from.at, SMALL, 1, p.from.mh);
+	cr_assert(eq(int, plug_wait(&p.plug, recv[1]), SMALL));
+	nap_ms(1200);
+	send[2] = plug_send(&p.plug, p.l.send, p.from.at, LARGE, 2, p.from.mh);
+	cr_assert(eq(int, plug_wait(&p.plug, recv[2]), LARGE));
+	cr_assert(eq(int, plug_wait(&p.plug, send[2]), LARGE));
+	cr_assert(eq(int, plug_wait(&p.plug, send[1]), SMALL));
+	cr_assert(eq(int, plug_warned(), 1), "%s", plug_warning());
+	plug_forget();
+	pipe_close(&p);
+}
+
 /* Messages until one fails. */
 static enum nccl_net_result run_dry(struct flood *p)
 {
