@@ -356,9 +356,13 @@ void net_comm_close(struct net_comm *c)
 		e->worn = true;
 		net_message_over(c);
 	} else if (recv) {
+		struct net_recv *r = (struct net_recv *)c;
+
 		/* Nothing is asked for: what was granted will not be used. */
-		((struct net_recv *)c)->own +=
-			((struct net_recv *)c)->granted - ((struct net_recv *)c)->arrived;
+		r->own += r->granted - r->arrived;
+		/* A peer that lives may wait for the word that failed. */
+		if (r->doubtful)
+			net_message_over(c);
 	}
 	if (!c->under_way)
 		net_comm_free(c);

@@ -310,6 +310,8 @@ bool net_eager_doubt(struct net_req *req, int rail, const struct srd_wc *wc)
 	}
 	r->doubtful = r->c.engine->doubtful = true;
 	r->c.engine->patience = 1;
+	if (r->c.closed)
+		net_message_over(&r->c);
 	return true;
 }
 

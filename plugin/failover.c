@@ -64,9 +64,12 @@ static bool take_out(struct net_comm *c, int rail)
 	return true;
 }
 
+/* That data were read is said last of all: the sender waits for it, closed or not. */
 static bool may_fail_over(const struct net_comm *c)
 {
-	return c->failover && !c->closed && !c->err;
+	bool reads = c->kind == NET_RECV && c->engine->mode == PROTO_READ;
+
+	return c->failover && (!c->closed || reads) && !c->err;
 }
 
 void net_failover_allow(struct net_comm *c)

@@ -267,6 +267,61 @@ Test(failover, word_of_a_send_that_was_over_is_not_said_for_the_next)
 	pipe_close(&p);
 }
 
+static struct end {
+	char rails[4];
+	int nap_ms; /* until it is closed */
+	enum nccl_net_result result;
+} ends[] = {
+	{"2", 0, NCCL_NET_OK},
+	{"1", 0, NCCL_NET_REMOTE_ERROR},
+	{"1", 1000, NCCL_NET_REMOTE_ERROR},
+};
+
+ParameterizedTestParameters(failover, sender_does_not_wait_for_the_last_word_of_a_closed_receiver)
+{
+	return cr_make_param_array(struct end, ends, sizeof(ends) / sizeof(ends[0]));
+}
+
+/*
+ * That data were read is said last of all, by a receiver that may be closed then. Where no other
+ * rail can say it again, the sender hears that its receiver is over.
+ */
+ParameterizedTest(struct end *end, failover,
+		  sender_does_not_wait_for_the_last_word_of_a_closed_receiver)
+{
+	enum nccl_net_result rc = NCCL_NET_OK;
+	int64_t limit = now_ms() + PLUG_WAIT_MS;
+	void *recv, *send;
+	struct link other; /* of the same engines */
+	struct pipe p;
+	int done = 0;
+
+	setenv("NCCL_EFA_PROTOCOL", "read", 1);
+	use(end->rails);
+	pipe_open(&p, 1, BIG);
+	link_open(&other, &p.plug, 0, 1);
+	recv = plug_recv(&p.plug, p.l.recv, p.to.at, BIG, 0, p.to.mh);
+	nap_ms(50); /* what it said has left */
+	strike(&p, "delay 500000 op=send nth=2\nstatus 13 op=send nth=2");
+	send = plug_send(&p.plug, p.l.send, p.from.at, BIG, 0, p.from.mh);
+	cr_assert(eq(int, plug_wait(&p.plug, recv), BIG));
+	nap_ms(end->nap_ms);
+	mem_put(&p.to);
+	plug_close_recv(&p.plug, p.l.recv);
+	nap_ms(1000);
+	for (uint32_t i = 0; !done && rc == NCCL_NET_OK && now_ms() < limit; i++) {
+		link_message(&other, 100, i);
+		rc = p.plug.net.test(send, &done, NULL);
+	}
+	cr_assert(eq(int, rc, end->result));
+	cr_assert(eq(int, done, rc == NCCL_NET_OK), "it waits");
+	link_close(&other);
+	mem_put(&p.from);
+	plug_close_send(&p.plug, p.l.send);
+	plug_forget();
+	plug_close(&p.plug);
+}
+
 /* Messages until one fails. */
 static enum nccl_net_result run_dry(struct flood *p)
 {
