@@ -62,7 +62,7 @@ struct net_req {
 	bool queued;      /* in the engine's todo */
 	uint8_t busy;     /* whatever else keeps it from being used again */
 	uint8_t n;        /* buffers of a receive, pieces of a send */
-	uint8_t lost;     /* pieces to be sent again, a bit each; of a receive: its lines */
+	uint8_t lost;     /* pieces or the word to be sent again, a bit each; of a receive: lines */
 	uint8_t eager;    /* buffers of a receive that eager messages filled, or nobody tells of */
 	/* receives */
 	uint8_t from_reserve; /* how many of their promises are the comm's own */
@@ -83,7 +83,7 @@ enum {
 	WR_DATA = 0,  /* a piece of the send is there; data queue pair */
 	WR_LINES = 1, /* what it was sent from may be written again; control */
 	WR_RQ = 2,    /* a receive */
-	WR_NOTE = 3,  /* nothing; control */
+	WR_NOTE = 3,  /* nothing, unless it fails; control */
 	WR_READ = 4,  /* a piece of buffer number wr_id >> WR_BUF_SHIFT is here; data */
 	/* whose number is, as far as it fits, in the 8 bits that no address has: */
 	WR_SEGMENT = 6, /* a segment is there; data */
@@ -94,7 +94,7 @@ enum {
 	WR_SEGMENT_SHIFT = 56,
 	/* of receives, whose buffers have their numbers above: */
 	WR_OF_DATA = 1 << WR_BUF_SHIFT, /* of the data queue pair */
-	WR_EAGER = 2 << WR_BUF_SHIFT,   /* for nothing but eager messages */
+	WR_EAGER = 2 << WR_BUF_SHIFT,   /* where eager messages are kept, see net_eager_rx() */
 };
 
 #define WR_ADDRESS (((uint64_t)1 << WR_SEGMENT_SHIFT) - 1 - WR_BITS)

@@ -120,8 +120,10 @@ static bool take_message(struct net_engine *e, int rail, const struct net_rx *rx
 	const struct proto_note note = proto_note_unpack(wc->imm);
 	const uint8_t *data = net_rx_get(rx, wc->wr_id);
 
+	/* A peer that sends them elsewhere speaks of a buffer that is another, or none. */
 	if (note.type == PROTO_EAGER)
-		return net_eager_arrived(e, note.comm, rail, wc->wr_id, data, wc->byte_len);
+		return wc->wr_id & WR_EAGER &&
+		       net_eager_arrived(e, note.comm, rail, wc->wr_id, data, wc->byte_len);
 	if (e->mode != PROTO_WRITE)
 		net_message(e, wc->imm, data, wc->byte_len);
 	return false;

@@ -170,7 +170,7 @@ static int set_messages(struct net_engine *e, struct net_rail *rail, struct net_
 	if (e->mode == PROTO_READ)
 		return set_eager(e, rail, nic);
 	return rx_init(&rail->data_rx, nic, &rail->data, NET_SEGMENT_RX + e->eager_rx,
-		       e->segment + 64, WR_RQ | WR_OF_DATA, 0);
+		       e->segment + 64, WR_RQ | WR_OF_DATA | WR_EAGER, 0);
 }
 
 int net_rail_init(struct net_engine *e, int i)

@@ -248,3 +248,96 @@ Test(stranger, comm_for_a_peer_that_is_nobody_fails_alone)
 	plug_close_recv(&s.plug, recv);
 	scene_close(&s);
 }
+
+/* ---- who was accepted ---- */
+
+/* With receives for the answer, and for what the comm says. */
+static void *accepted(struct scene *s, struct proto_req *req, struct proto_resp *resp)
+{
+	struct stranger *t = &s->s;
+	struct srd_wr wr = {.to = &t->to, .op = IBV_WR_SEND, .nsge = 1};
+	void *recv;
+
+	srd_mr_fini(&t->mr);
+	cr_assert(zero(
+		int, srd_mr_init(&t->mr, &t->pd, t->msg, sizeof(t->msg), IBV_ACCESS_LOCAL_WRITE)));
+	for (int i = 0; i < 4; i++) {
+		struct ibv_sge sge = {(uintptr_t)t->msg + 2048 + (size_t)i * PROTO_MSG_BYTES,
+				      PROTO_MSG_BYTES, t->mr.lkey};
+		struct ibv_recv_wr recv_wr = {.sg_list = &sge, .num_sge = 1};
+
+		cr_assert(zero(int, srd_post_recv(&t->qp, &recv_wr, NULL)));
+	}
+	cr_assert(zero(int, srd_sge(&wr.sge[0], &t->mr, 0, proto_req_pack(t->msg, req))));
+	cr_assert(zero(int, srd_post(&t->qp, &wr, 1)));
+	recv = plug_accept(&s->plug, s->listen);
+	cr_assert(zero(int, proto_resp_unpack(resp, t->msg + 2048, PROTO_MSG_BYTES)));
+	return recv;
+}
+
+/* Eight bytes that go ahead of their receive, to queue pair @qpn; they need not be taken. */
+static void say_eager(struct stranger *t, const struct proto_resp *resp, uint32_t qpn,
+		      const char *eight)
+{
+	const struct srd_ep ep = {.gid = resp->rail[0].gid, .qpn = qpn, .qkey = resp->rail[0].qkey};
+	const struct proto_eager head = {.base = 1, .tag = 1, .len = 8};
+	struct srd_peer to;
+	struct srd_wr wr = {
+		.wr_id = 1, /* of no other request */
+		.to = &to,
+		.imm = proto_note_pack(PROTO_EAGER, resp->comm_id, 0, 0),
+		.op = IBV_WR_SEND_WITH_IMM,
+		.nsge = 1,
+	};
+	int64_t end = now_ms() + PLUG_WAIT_MS;
+	struct srd_wc wc = {0};
+
+	memcpy(t->msg, &head, sizeof(head));
+	memcpy(t->msg + sizeof(head), eight, 8);
+	cr_assert(zero(int, srd_peer_init(&to, &t->pd, &ep)));
+	cr_assert(zero(int, srd_sge(&wr.sge[0], &t->mr, 0, sizeof(head) + 8)));
+	cr_assert(zero(int, srd_post(&t->qp, &wr, 1)));
+	do {
+		need(now_ms() < end, "a message does not leave");
+		srd_cq_poll(&t->cq, &wc, 1);
+	} while (wc.wr_id != wr.wr_id);
+	cr_assert(zero(int, wc.status));
+	srd_peer_fini(&to);
+}
+
+static struct mode {
+	enum proto_mode mode;
+} modes[] = {{PROTO_READ}, {PROTO_SEND}};
+
+ParameterizedTestParameters(stranger, data_that_go_ahead_to_the_wrong_queue_pair_are_none)
+{
+	return cr_make_param_array(struct mode, modes, sizeof(modes) / sizeof(modes[0]));
+}
+
+/* The receives there are other buffers, of which there are more. */
+ParameterizedTest(struct mode *m, stranger, data_that_go_ahead_to_the_wrong_queue_pair_are_none)
+{
+	static struct scene s;
+	struct proto_resp resp;
+	struct proto_req req;
+	struct mem to;
+	void *recv, *request_;
+
+	scene_open(&s);
+	req = request(&s);
+	req.mode = (uint8_t)m->mode;
+	req.rail[0].ctrl_qpn = s.s.qp.ibv->qp_num;
+	req.rail[0].qkey = 1;
+	recv = accepted(&s, &req, &resp);
+	mem_get(&to, &s.plug, recv, 8, 0);
+	request_ = plug_recv(&s.plug, recv, to.at, 8, 1, to.mh);
+	say_eager(&s.s, &resp, resp.rail[0].ctrl_qpn, "to words");
+	for (int64_t end = now_ms() + 300; now_ms() < end; nap_ms(1))
+		need(!plug_test(&s.plug, request_, NULL), "done by what was no data");
+	say_eager(&s.s, &resp, resp.rail[0].data_qpn, "to data.");
+	cr_assert(eq(int, plug_wait(&s.plug, request_), 8));
+	need(!memcmp(to.at, "to data.", 8), "other bytes");
+	mem_put(&to);
+	plug_close_recv(&s.plug, recv);
+	scene_close(&s);
+}
