@@ -2,14 +2,16 @@
 /*
  * Eager messages. A small send for which there is no line yet goes ahead, as a message with all
  * that its receiver needs to match it; the line is sent nevertheless, and the sender takes it as
- * used up when it comes. So matching is the sender's affair alone, and the same as ever.
+ * used up when it comes. So matching is the sender's affair alone, and the same as ever; by reads,
+ * where there are no lines, it is the receiver's, see early.h.
  *
  * A send is done when the message is in a buffer of the peer, where it stays until it is received:
- * the sender may write its memory again, or close. Every buffer is promised to one peer, in lines:
- * so whoever sends more than is received waits for lines, as for large messages, and no message
- * meets an empty receive queue. Promises are renewed with lines for memory of the host only: what
- * goes to a GPU must be copied there by the NIC, which costs more than it saves. Where a NIC does
- * not make such copies there is nothing eager at all, see loopback.h.
+ * the sender may write its memory again, or close. Every buffer is promised to one peer, in lines
+ * or in what says that data were read: so whoever sends more than is received waits for lines, or
+ * has its data read, as for large messages, and no message meets an empty receive queue. Promises
+ * are renewed with receives into memory of the host only: what goes to a GPU must be copied there
+ * by the NIC, which costs more than it saves. Where a NIC does not make such copies there is
+ * nothing eager at all, see loopback.h.
  *
  * All functions are entered.
  */

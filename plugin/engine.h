@@ -61,7 +61,7 @@ struct net_engine {
 	uint32_t eager_free;            /* eager messages, likewise */
 	uint32_t messages_free;         /* that comms to come may have to take, see message.h */
 	struct net_slab rings, mirrors; /* apart: peers write to rings, also to those of the past */
-	struct net_slab notes;          /* a line for each request of a send comm */
+	struct net_slab notes; /* a line for each request of a send comm; what is to be read */
 	uint32_t rings_retired;
 	struct net_block *scratch; /* where messages of 0 bytes go, and the buffer of receives */
 	struct net_comm *comms;    /* all, closed ones with requests under way included */

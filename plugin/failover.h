@@ -9,8 +9,8 @@
 #include "comm.h"
 
 /*
- * A work request of @req failed on @rail: piece @piece of a send, or lines. True: it will be made
- * again. Entered.
+ * A work request of @req failed on @rail: piece @piece of a send, buffer @piece of a receive by
+ * reads, lines, or another word. True: it will be made again. Entered.
  */
 bool net_failover(struct net_req *req, int kind, uint32_t piece, int rail, const struct srd_wc *wc);
 
