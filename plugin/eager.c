@@ -307,10 +307,12 @@ bool net_eager_doubt(struct net_req *req, int rail, const struct srd_wc *wc)
 	if (!r->doubtful) {
 		r->doubt = *wc;
 		r->doubt_rail = rail;
+		if (r->ready && !r->c.told)
+			net_read_tell(req);
 	}
 	r->doubtful = r->c.engine->doubtful = true;
 	r->c.engine->patience = 1;
-	if (r->c.closed)
+	if (r->c.closed && r->c.under_way == 1)
 		net_message_over(&r->c);
 	return true;
 }
