@@ -181,7 +181,7 @@ ParameterizedTest(struct out *o, failover, traffic_completes_on_the_rails_that_a
 
 static struct protocol {
 	char name[8];
-} protocols[] = {{"write"}, {"send"}};
+} protocols[] = {{"write"}, {"read"}, {"send"}};
 
 ParameterizedTestParameters(failover, device_that_failed_is_a_rail_less)
 {
