@@ -9,9 +9,11 @@
 
 #include "log.h"
 #include "scratch.h"
+#include "settings.h"
 
 #define LINE          64
 #define WORD          8
+#define CAP_IN_ORDER  (1u << 4) /* the device vouches for the order of aligned 128 bytes */
 /*
  * Up to this length the order within lines is kept. A span of n bytes is cut at up to 2 places for
  * each whole line in it and 2 for the rest.
@@ -111,14 +113,12 @@ static unsigned cut_lines(struct iovec *out, const struct iovec *dst, unsigned n
 	return n;
 }
 
-int se_copy_pull(pid_t pid, const struct iovec *dst, unsigned ndst, const struct iovec *src,
-		 unsigned nsrc, size_t len)
+static int pull(pid_t pid, const struct iovec *dst, unsigned ndst, const struct iovec *src,
+		unsigned nsrc, size_t len)
 {
 	struct iovec cut[ORDERED_SPANS];
 	ssize_t n;
 
-	if (len == 0)
-		return 0;
 	if (len <= ORDERED_MAX) {
 		ndst = cut_lines(cut, dst, ndst);
 		dst = cut;
@@ -131,4 +131,56 @@ int se_copy_pull(pid_t pid, const struct iovec *dst, unsigned ndst, const struct
 	if (n == (ssize_t)len)
 		return 0;
 	return n >= 0 ? -EFAULT : -errno;
+}
+
+/* Spans that are consumed from the front. */
+struct cursor {
+	const struct iovec *iov;
+	size_t off; /* in the first of them */
+};
+
+/* The next @len bytes, as spans. */
+static unsigned take(struct cursor *c, struct iovec *out, size_t len)
+{
+	unsigned n = 0;
+
+	while (len) {
+		size_t left = c->iov->iov_len - c->off, part = left < len ? left : len;
+
+		out[n++] = (struct iovec){(char *)c->iov->iov_base + c->off, part};
+		len -= part;
+		c->off += part;
+		if (c->off == c->iov->iov_len)
+			*c = (struct cursor){c->iov + 1, 0};
+	}
+	return n;
+}
+
+/* The kernel's copy of a long span is in no order that others could rely on, so it gets short ones.
+ */
+static int pull_in_order(pid_t pid, const struct iovec *dst, const struct iovec *src, size_t len)
+{
+	struct cursor to = {dst, 0}, from = {src, 0};
+	struct iovec d[SE_COPY_SPANS], s[SE_COPY_SPANS];
+	int rc = 0;
+
+	for (size_t n; len && !rc; len -= n) {
+		unsigned nd, ns;
+
+		n = len < ORDERED_MAX ? len : ORDERED_MAX;
+		nd = take(&to, d, n);
+		ns = take(&from, s, n);
+		rc = pull(pid, d, nd, s, ns, n);
+	}
+	return rc;
+}
+
+int se_copy_pull(pid_t pid, const struct iovec *dst, unsigned ndst, const struct iovec *src,
+		 unsigned nsrc, size_t len)
+{
+	if (len == 0)
+		return 0;
+	if (len > ORDERED_MAX && se_settings()->caps & CAP_IN_ORDER)
+		return pull_in_order(pid, dst, src, len);
+	return pull(pid, dst, ndst, src, nsrc, len);
 }

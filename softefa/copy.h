@@ -25,7 +25,8 @@ int se_copy_out(uint64_t dst, const void *src, size_t len);
 
 /*
  * Copy @len bytes from the memory of process @pid into this process's, from spans to spans. Within
- * each 64-byte line of the destination the last 8 bytes land last, as they do from the device.
+ * each 64-byte line of the destination the last 8 bytes land last, as they do from the device: of
+ * short copies, and of all where the device vouches for it, where lines land one after the other.
  * 0, -EFAULT (either side), -ESRCH (no such process) or -EPERM.
  */
 int se_copy_pull(pid_t pid, const struct iovec *dst, unsigned ndst, const struct iovec *src,
