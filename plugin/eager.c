@@ -307,8 +307,11 @@ bool net_eager_doubt(struct net_req *req, int rail, const struct srd_wc *wc)
 	if (!r->doubtful) {
 		r->doubt = *wc;
 		r->doubt_rail = rail;
-		if (r->ready && !r->c.told)
+		if (r->ready && !r->c.told) {
+			/* By another rail: without failover this one is taken again. */
+			r->next_rail = (uint8_t)net_next_rail(&r->c, rail);
 			net_read_tell(req);
+		}
 	}
 	r->doubtful = r->c.engine->doubtful = true;
 	r->c.engine->patience = 1;
