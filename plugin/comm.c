@@ -361,7 +361,7 @@ void net_comm_close(struct net_comm *c)
 		/* Nothing is asked for: what was granted will not be used. */
 		r->own += r->granted - r->arrived;
 		/* Words that failed are not said again, and the peer may wait for them. */
-		if (r->doubtful && !c->under_way)
+		if (c->doubtful && !c->under_way)
 			net_message_over(c);
 	}
 	if (!c->under_way)

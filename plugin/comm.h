@@ -51,6 +51,10 @@ struct net_comm {
 	uint8_t dead;  /* a bit per rail that is out */
 	int nalive;
 	struct srd_peer peer[NET_MAX_RAILS]; /* where it writes: to data or control queue pairs */
+	/* doubt.c: a word failed; which, and how: the first */
+	bool doubtful;
+	int doubt_rail;
+	struct srd_wc doubt;
 };
 
 /* A request of NCCL. Its address with a kind in the low bits is the wr_id of its work requests. */
@@ -198,9 +202,6 @@ struct net_recv {
 	bool eager;                       /* the peer may send them */
 	uint8_t held;                     /* credits that are out */
 	uint32_t eager_came, eager_limit; /* messages that are here, and that the peer may send */
-	bool doubtful;  /* a word failed: the peer may have sent all it had, and left */
-	int doubt_rail; /* which, and how: the first */
-	struct srd_wc doubt;
 	/* read.c */
 	struct net_block *ready; /* the sender's, by number, or NULL */
 	uint32_t known;          /* a bit for each that is to be read */

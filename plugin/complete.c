@@ -2,6 +2,7 @@
 /* What has completed on a rail, and whose it was. */
 #include "complete.h"
 
+#include "doubt.h"
 #include "eager.h"
 #include "event.h"
 #include "failover.h"
@@ -75,7 +76,7 @@ static __attribute__((noinline)) void look_at_request(struct net_req *req, int k
 			return;
 		if (kind == WR_LINES)
 			req->busy--;
-		if (!(is_word(kind) && net_eager_doubt(req, rail, wc)))
+		if (!(is_word(kind) && net_doubt(req, rail, wc)))
 			request_failed(req->comm, kind, rail, wc); /* and is never done */
 	} else if (kind == WR_LINES) {
 		req->busy--;

@@ -298,50 +298,6 @@ void net_eager_copied(struct net_req *req, uint32_t i, int rail)
 
 /* ---- end ---- */
 
-bool net_eager_doubt(struct net_req *req, int rail, const struct srd_wc *wc)
-{
-	struct net_recv *r = (struct net_recv *)req->comm;
-
-	if (r->c.kind != NET_RECV || !(r->eager || r->ready) || req->quiet)
-		return false;
-	if (!r->doubtful) {
-		r->doubt = *wc;
-		r->doubt_rail = rail;
-		if (r->ready && !r->c.told) {
-			/* By another rail: without failover this one is taken again. */
-			r->next_rail = (uint8_t)net_next_rail(&r->c, rail);
-			net_read_tell(req);
-		}
-	}
-	r->doubtful = r->c.engine->doubtful = true;
-	r->c.engine->patience = 1;
-	if (r->c.closed && r->c.under_way == 1)
-		net_message_over(&r->c);
-	return true;
-}
-
-static bool waits(const struct net_recv *r)
-{
-	for (uint32_t i = 0; i < r->nslots; i++)
-		if (r->slot[i].open)
-			return true;
-	return false;
-}
-
-void net_eager_resolve(struct net_engine *e)
-{
-	e->doubtful = false;
-	for (struct net_comm *c = e->comms; c; c = c->next) {
-		struct net_recv *r = (struct net_recv *)c;
-
-		if (c->kind != NET_RECV || !r->doubtful || !waits(r))
-			continue;
-		net_comm_fail(c, srd_wc_err(&r->doubt), r->ready ? "a message" : "a clear-to-send",
-			      r->doubt_rail, &r->doubt);
-		net_message_over(c);
-	}
-}
-
 void net_eager_forget(struct net_recv *r, bool lost)
 {
 	for (uint32_t i = 0; i < r->nslots && r->eager; i++)

@@ -100,15 +100,6 @@ static inline bool net_eager_copies(const struct net_req *req, uint32_t i)
 
 /* It is made. */
 void net_eager_copied(struct net_req *req, uint32_t i, int rail);
-/*
- * A word to the peer failed: a line, or that data were read. That is no error of receives whose
- * data are here, or came ahead of their lines: the peer may be over by then. True: it is left to
- * net_eager_resolve(), once all that has arrived was looked at. But a peer that lives may wait for
- * what was read: that is said once more, and if it was the last word, that the receiver is over.
- */
-bool net_eager_doubt(struct net_req *req, int rail, const struct srd_wc *wc);
-/* Nothing more is to be polled: comms with receives that still need their peer fail. */
-void net_eager_resolve(struct net_engine *e);
 /* The end of @r. @lost: the peer may still send what it was promised. */
 void net_eager_forget(struct net_recv *r, bool lost);
 

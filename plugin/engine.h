@@ -73,7 +73,7 @@ struct net_engine {
 	int64_t stall_look_ms;       /* not before that */
 	uint8_t out;                 /* a bit per rail of a device that said so */
 	struct net_numbers *numbers; /* for segments, or NULL */
-	bool doubtful;               /* there is a comm that is, see eager.h */
+	bool doubtful;               /* there is a comm that is, see doubt.h */
 	bool worn; /* to go with its last user: promises are lost, or rings retired */
 };
 

@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #include "complete.h"
-#include "eager.h"
+#include "doubt.h"
 #include "event.h"
 #include "message.h"
 #include "profile.h"
@@ -19,7 +19,7 @@ __attribute__((cold)) void net_look_around(struct net_engine *e)
 	if (net_stall_look(e))
 		net_event_look(e);
 	if (e->doubtful && net_engine_idle(e))
-		net_eager_resolve(e);
+		net_doubt_resolve(e);
 	e->patience = e->todo || e->doubtful ? 1 : NET_STALL_CALLS;
 }
 

@@ -331,7 +331,7 @@ static int no_lines(struct net_recv *r, struct net_req *req, uint32_t seq, uint3
 	(void)n;
 	if (are_news(r))
 		tell(r, req); /* without credits later */
-	if (unlikely(r->doubtful)) {
+	if (unlikely(r->c.doubtful)) {
 		r->c.engine->doubtful = true;
 		r->c.engine->patience = 1;
 	}

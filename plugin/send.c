@@ -159,7 +159,7 @@ static ALWAYS_INLINE int start_send(struct net_send *s, const struct proto_cts *
 
 static void look_around(struct net_send *s)
 {
-	net_stall_waits(s);
+	net_stall_no_line(s);
 	net_look_around(s->c.engine);
 }
 

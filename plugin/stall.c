@@ -94,7 +94,7 @@ static uint64_t sends_so_far(const struct net_send *s)
 	return (uint64_t)s->next_seq << 32 | (uint32_t)(s->next_ahead << 8 | s->taken);
 }
 
-void net_stall_waits(struct net_send *s)
+void net_stall_no_line(struct net_send *s)
 {
 	s->waits = sends_so_far(s);
 }
@@ -104,6 +104,11 @@ static bool waits_for_line(const struct net_comm *c)
 	const struct net_send *s = (const struct net_send *)c;
 
 	return c->kind == NET_SEND && s->waits == sends_so_far(s);
+}
+
+bool net_stall_waits(struct net_comm *c)
+{
+	return any_open(c) || waits_for_line(c);
 }
 
 /* One byte, from or to where nobody looks: it takes no receive of the peer. */

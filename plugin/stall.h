@@ -19,7 +19,9 @@ enum { NET_STALL_CALLS = 16381 };
 /* Is there a request that nothing has happened to since the last look? Entered. */
 bool net_stall_look(struct net_engine *e);
 /* An isend found no line. It need not be said of each: it holds until a send of @s starts. */
-void net_stall_waits(struct net_send *s);
+void net_stall_no_line(struct net_send *s);
+/* Is there a request that is not done, or an isend that is made again and again? Entered. */
+bool net_stall_waits(struct net_comm *c);
 /* What was asked has got nowhere, by a rail that is out now: at the next look. Entered. */
 void net_stall_ask_again(struct net_comm *c);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "../lib/bytes.h"
+#include "../lib/faults.h"
 #include "../lib/link.h"
 #include "../lib/need.h"
 #include "../lib/twin.h"
@@ -437,6 +438,54 @@ static void widow_close(struct widow *w)
 	mem_put(&w->m);
 	link_close(&w->l);
 	plug_close(&w->p);
+}
+
+static void receive_one(struct twin *t, void *arg)
+{
+	struct plug p;
+	struct link l;
+	struct mem m;
+
+	(void)arg;
+	plug_open(&p, 0);
+	link_open_twin(&l, &p, t);
+	mem_get(&m, &p, l.recv, SIZE, 0);
+	twin_meet(t);
+	cr_assert(eq(int, plug_wait(&p, plug_recv(&p, l.recv, m.at, SIZE, 0, m.mh)), SIZE));
+	twin_meet(t);
+	mem_put(&m);
+	link_close(&l);
+	plug_close(&p);
+}
+
+/* By reads: the word of where data are is said to have failed, and they were read. */
+Test(fail, word_that_failed_and_was_heard_is_no_error)
+{
+	struct twin t;
+	struct plug p;
+	struct link l;
+	struct mem m;
+	void *send;
+
+	setenv("NCCL_EFA_PROTOCOL", "read", 1);
+	setenv("NCCL_EFA_EAGER_MAX", "0", 1);
+	setenv("NCCL_EFA_RAILS", "1", 1);
+	faults_init();
+	twin_start(&t, receive_one, NULL);
+	plug_open(&p, 0);
+	link_open_twin(&l, &p, &t);
+	mem_get(&m, &p, l.send, SIZE, 0);
+	faults_put("unheard 9 op=send");
+	twin_meet(&t);
+	send = plug_send(&p, l.send, m.at, SIZE, 0, m.mh);
+	twin_meet(&t); /* it has it; here nobody has looked, at either */
+	nap_ms(200);
+	cr_assert(eq(int, plug_wait(&p, send), SIZE));
+	cr_assert(zero(int, plug_warned()), "%s", plug_warning());
+	mem_put(&m);
+	link_close(&l);
+	plug_close(&p);
+	twin_end(&t);
 }
 
 Test(fail, send_to_a_process_that_was_killed_fails_in_bounded_time)
