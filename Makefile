@@ -247,7 +247,7 @@ demo: all ## move verified data on software devices, show it
 	$(Q)BUILD=$(O) RDMA_CORE=$(RDMA_CORE) scripts/demo.sh
 deps: ## install packages and rdma-core >= 59 (as root or with sudo)
 	$(Q)scripts/deps.sh
-check-peers: all $(call progs,peers) $(filter %/core_%,$(call progs,integration)) ## other projects' programs on softefa; PEERS="perftest ..." for some
+check-peers: all $(call progs,peers) $(patsubst tests/%.c,$(O)/%,$(wildcard tests/integration/core_*.c)) ## other projects' programs on softefa; PEERS="perftest ..." for some
 	$(Q)scripts/deps.sh peers
 	$(Q)BUILD=$(O) scripts/peers.sh $(PEERS)
 check-nccl: all $(O)/test/lib.a ## NCCL's own host code over the plugin, without a GPU; NCCL_SRC=DIR: of another version
