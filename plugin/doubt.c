@@ -2,10 +2,17 @@
 /* Do words that failed matter? */
 #include "doubt.h"
 
+#include "clock.h"
 #include "cut.h"
 #include "message.h"
 #include "mover.h"
 #include "stall.h"
+
+/*
+ * What a peer sent before it was over has arrived by then, and its completions, which nothing
+ * orders behind the peer's, are there.
+ */
+enum { GRACE_MS = 1000 };
 
 static bool may_be_over(const struct net_req *req)
 {
@@ -23,6 +30,14 @@ static void say_again(struct net_recv *r, struct net_req *req, int rail)
 	net_read_tell(req);
 }
 
+void net_doubt_again(struct net_engine *e)
+{
+	if (!e->doubtful)
+		e->doubt_ms = net_now_ms() + GRACE_MS;
+	e->doubtful = true;
+	e->patience = 1;
+}
+
 bool net_doubt(struct net_req *req, int rail, const struct srd_wc *wc)
 {
 	struct net_comm *c = req->comm;
@@ -36,8 +51,9 @@ bool net_doubt(struct net_req *req, int rail, const struct srd_wc *wc)
 		if (recv)
 			say_again((struct net_recv *)c, req, rail);
 	}
-	c->doubtful = c->engine->doubtful = true;
-	c->engine->patience = 1;
+	c->doubtful = true;
+	c->engine->doubtful = false; /* the grace begins anew */
+	net_doubt_again(c->engine);
 	if (recv && c->closed && c->under_way == 1)
 		net_message_over(c);
 	return true;
@@ -58,6 +74,8 @@ static bool waits(struct net_comm *c)
 
 void net_doubt_resolve(struct net_engine *e)
 {
+	if (net_now_ms() < e->doubt_ms)
+		return;
 	e->doubtful = false;
 	for (struct net_comm *c = e->comms; c; c = c->next) {
 		if (!c->doubtful)

@@ -17,7 +17,10 @@
  * what was read: that is said once more, and if it was the last word, that the receiver is over.
  */
 bool net_doubt(struct net_req *req, int rail, const struct srd_wc *wc);
-/* Nothing more is to be polled: comms in doubt that still need their peer fail. */
+/* A receive of a comm in doubt has come, which may need the peer. */
+void net_doubt_again(struct net_engine *e);
+/* Nothing is to be polled: some time after the last word failed, comms that need their peer fail.
+ */
 void net_doubt_resolve(struct net_engine *e);
 
 #endif

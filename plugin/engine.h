@@ -74,6 +74,7 @@ struct net_engine {
 	uint8_t out;                 /* a bit per rail of a device that said so */
 	struct net_numbers *numbers; /* for segments, or NULL */
 	bool doubtful;               /* there is a comm that is, see doubt.h */
+	int64_t doubt_ms;            /* and not before that it fails */
 	bool worn; /* to go with its last user: promises are lost, or rings retired */
 };
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cut.h"
+#include "doubt.h"
 #include "eager.h"
 #include "early.h"
 #include "message.h"
@@ -331,10 +332,8 @@ static int no_lines(struct net_recv *r, struct net_req *req, uint32_t seq, uint3
 	(void)n;
 	if (are_news(r))
 		tell(r, req); /* without credits later */
-	if (unlikely(r->c.doubtful)) {
-		r->c.engine->doubtful = true;
-		r->c.engine->patience = 1;
-	}
+	if (unlikely(r->c.doubtful))
+		net_doubt_again(r->c.engine);
 	return 0;
 }
 
