@@ -153,7 +153,7 @@ static int post_new(struct net_send *s, struct net_req *req)
 	struct net_flight *f = flight_of(s, req);
 	int rc;
 
-	while (req->next < f->total && net_window_awaits(&f->there, req->next)) {
+	while (req->next < f->total && net_window_awaits(&f->there, req->next, NET_WINDOW)) {
 		if (s->sent == s->granted) {
 			wait_for_grant(s, req);
 			return 0;
@@ -357,8 +357,8 @@ static void got_segment(struct net_recv *r, const struct proto_note *note, const
 	memcpy(&k, data, sizeof(k));
 	len -= (uint32_t)sizeof(k);
 	off = (uint64_t)k * r->c.segment;
-	if (k >= slot->most || len > l->len - off || !net_window_awaits(&r->window[at], k) ||
-	    r->arrived == r->granted)
+	if (k >= slot->most || len > l->len - off ||
+	    !net_window_awaits(&r->window[at], k, NET_WINDOW_MOST) || r->arrived == r->granted)
 		return;
 	net_window_add(&r->window[at], k);
 	net_message_answered(r, l->seq);
