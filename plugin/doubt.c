@@ -30,12 +30,17 @@ static void say_again(struct net_recv *r, struct net_req *req, int rail)
 	net_read_tell(req);
 }
 
+static void begin(struct net_engine *e)
+{
+	e->doubt_ms = net_now_ms() + GRACE_MS;
+	e->doubtful = true;
+	e->patience = 1;
+}
+
 void net_doubt_again(struct net_engine *e)
 {
 	if (!e->doubtful)
-		e->doubt_ms = net_now_ms() + GRACE_MS;
-	e->doubtful = true;
-	e->patience = 1;
+		begin(e);
 }
 
 bool net_doubt(struct net_req *req, int rail, const struct srd_wc *wc)
@@ -52,8 +57,7 @@ bool net_doubt(struct net_req *req, int rail, const struct srd_wc *wc)
 			say_again((struct net_recv *)c, req, rail);
 	}
 	c->doubtful = true;
-	c->engine->doubtful = false; /* the grace begins anew */
-	net_doubt_again(c->engine);
+	begin(c->engine);
 	if (recv && c->closed && c->under_way == 1)
 		net_message_over(c);
 	return true;

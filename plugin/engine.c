@@ -18,11 +18,6 @@
 
 enum { DRAIN_MS = 5 }; /* at the end, for what is still under way */
 
-static uint32_t min_u32(uint32_t a, uint32_t b)
-{
-	return a < b ? a : b;
-}
-
 void net_engine_rails(const struct net_engine *e, struct proto_rail *rail)
 {
 	for (int i = 0; i < e->nrails; i++)
@@ -78,7 +73,8 @@ static uint32_t segment_bytes(const struct net_dev *dev)
 	uint32_t mtu = PROTO_SEGMENT_MAX + 64;
 
 	for (int i = 0; i < dev->nrails; i++)
-		mtu = min_u32(mtu, dev->nic[i].dev.attr.max_msg_size);
+		if (dev->nic[i].dev.attr.max_msg_size < mtu)
+			mtu = dev->nic[i].dev.attr.max_msg_size;
 	return (mtu - 4) & ~127u;
 }
 
@@ -169,9 +165,10 @@ static int engine_create(struct net_dev *dev, enum proto_mode mode, bool unsolic
 	for (int i = 0; i < e->nrails; i++)
 		net_rail_refill(e, i);
 	/* A quarter of the promises is for whoever is busy. */
-	e->max_recvs =
-		min_u32(e->imm_free / NET_RECV_RESERVE, e->segments_free / NET_SEGMENT_RESERVE) *
-		3 / 4;
+	e->max_recvs = e->imm_free / NET_RECV_RESERVE;
+	if (e->segments_free / NET_SEGMENT_RESERVE < e->max_recvs)
+		e->max_recvs = e->segments_free / NET_SEGMENT_RESERVE;
+	e->max_recvs = e->max_recvs * 3 / 4;
 	if (e->max_recvs == 0)
 		e->max_recvs = 1;
 	*out = e;

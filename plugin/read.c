@@ -45,9 +45,14 @@ static uint32_t bit_of(uint32_t number)
 
 /* ---- sender ---- */
 
+static struct proto_ready *word_of(const struct net_send *s, const struct net_req *req)
+{
+	return (struct proto_ready *)s->notes->mem + (req - s->req);
+}
+
 static int post_ready(struct net_send *s, struct net_req *req)
 {
-	const struct proto_ready *ready = (struct proto_ready *)s->notes->mem + (req - s->req);
+	const struct proto_ready *ready = word_of(s, req);
 	int rail = net_live_rail(&s->c, s->ahead_rail), rc;
 	struct ibv_sge sge = {(uintptr_t)ready, sizeof(*ready), s->notes->lkey[rail]};
 
@@ -63,7 +68,7 @@ static int post_ready(struct net_send *s, struct net_req *req)
 int net_read_send(struct net_send *s, struct net_req *req, const void *data, uint32_t size, int tag,
 		  const struct net_mr *mr)
 {
-	struct proto_ready *ready = (struct proto_ready *)s->notes->mem + (req - s->req);
+	struct proto_ready *ready = word_of(s, req);
 	int rc;
 
 	/* The last that was said there has not left yet; or there is no receive for one more. */
