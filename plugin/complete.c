@@ -72,6 +72,7 @@ static __attribute__((noinline)) void look_at_request(struct net_req *req, int k
 						      int rail, const struct srd_wc *wc)
 {
 	if (unlikely(wc->status != IBV_WC_SUCCESS)) {
+		net_event_look(req->comm->engine); /* it may be the device, which says so */
 		if (net_failover(req, kind, which, rail, wc))
 			return;
 		if (kind == WR_LINES)

@@ -124,11 +124,11 @@ bool net_failover_rail(struct net_comm *c, int rail, const struct srd_wc *wc)
 {
 	char why[128];
 
-	if (!may_fail_over(c) || !net_failover_is_of_the_rail(wc->efa_status))
+	if (!may_fail_over(c))
 		return false;
 	if (c->dead & 1u << rail)
 		return true;
-	if (!take_out(c, rail))
+	if (!net_failover_is_of_the_rail(wc->efa_status) || !take_out(c, rail))
 		return false;
 	snprintf(why, sizeof(why), "%s (status %u)", srd_status_str(wc->efa_status),
 		 wc->efa_status);
